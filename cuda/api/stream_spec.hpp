@@ -210,19 +210,32 @@ struct CoherentJoinSpec {
 
 // Joins that others are compared with (cuda/baseline_join says how each works, and whose it is).
 enum class BaselineJoin : uint8_t {
-    kStreamProbe,    // a hash table of the build side in GPU memory, past which the probe side streams
-    kNpjFar,         // the same table spread over GPU and host memory
+    kStreamProbe,    // the build side in GPU memory, past which the probe side streams
+    kNpjFar,         // a hash table of the build side spread over GPU and host memory
     kCpuPartitioned  // the host's cores partition both sides, the GPU joins the partitions
 };
 constexpr int kBaselineJoins = 3;
 constexpr const char* kBaselineJoinNames[kBaselineJoins] = {"stream-probe", "npj-far", "cpu-partitioned"};
 
+// What kStreamProbe makes of the build side, once, and joins each chunk of the probe side by.
+enum class StreamProbe : uint8_t {
+    kSorted,       // both are sorted by merge sort, and merged
+    kPartitioned,  // both are radix partitioned, and joined partition by partition in shared memory
+    kTable         // rows of the chunk are looked up in a table of linear probing
+};
+constexpr int kStreamProbes = 3;
+constexpr const char* kStreamProbeNames[kStreamProbes] = {"sorted", "partitioned", "table"};
+
 struct BaselineJoinSpec {
     BaselineJoin algorithm = BaselineJoin::kStreamProbe;
+    StreamProbe stream_probe = StreamProbe::kSorted;
+    // kStreamProbe: a chunk passes the link while the one before is joined. kCpuPartitioned: the build side does while
+    // the probe side is partitioned. false: after that.
+    bool overlap = true;
     // Inner joins alone. Of the sizes, tables take chunk_rows, result_rows and result_slots; kCpuPartitioned also what
     // the staged join has for pages and the ring, and spill_bytes for partitions in host memory.
     StagedJoinSpec join;
-    uint64_t build_rows = 0;  // with a key, at most: tables have room for them before they come
+    uint64_t build_rows = 0;  // at most: there is room for them before they come; in tables, for those with a key
     StripeShares shares;      // kNpjFar: stripes of the table by tier
     uint32_t threads = 0;     // kCpuPartitioned: of the host; 0: as many as the machine runs at once
 };

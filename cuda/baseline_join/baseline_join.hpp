@@ -17,8 +17,10 @@ namespace spillway::cuda { inline namespace baseline_join {
 struct BaselineSpec {
     // Sides, result and sizes, each algorithm using what it needs. All but kStaged make inner joins alone.
     StagedJoinSpec join;
-    // Joins with a table: build rows with a key at most, for which room is taken before they come.
+    // Build rows at most, for which room is taken before they come; of joins with a table, those with a key.
     uint64_t build_rows = 0;
+    // kStreamProbe.
+    StreamProbe stream_probe = StreamProbe::kTable;
     // Linear probing: taken slots in a hundred at most.
     uint32_t load_percent = kTableLoadPercent;
     // kNpjFar, kNpjFarPerfect: stripes of the table by tier; none: as much device memory as is free, then host memory.
@@ -29,6 +31,9 @@ struct BaselineSpec {
     uint64_t key_range = 0;
     // kCpuPartitioned: 0 = as many as the machine runs at once.
     uint32_t threads = 0;
+    // kStreamProbe: a chunk passes the link while the one before is joined. kCpuPartitioned: the build side does while
+    // the probe side is partitioned. false: after that.
+    bool overlap = true;
     // kTriton, with build_rows; its shares are `shares`.
     uint64_t probe_rows = 0;
     CoherentOptions coherent;
@@ -47,15 +52,19 @@ inline void check_inner(const StagedJoinSpec& spec) {
 std::unique_ptr<StreamOperator> open_baseline_join(Device& device, BaselineAlgorithm algorithm,
                                                    const BaselineSpec& spec);
 
-// Joins with one table over the whole build side: rows of either side come in chunks by copy engines, are packed and go
-// into the table, or are looked up in it. No row is partitioned, and none leaves device memory but into the table.
-
 // Rui and Tu ("Fast equi-join algorithms on GPUs: design and implementation", SSDBM 2017, section 3.4): the build side
 // stays in device memory, the probe side streams through it in chunks, one of which is copied while the one before is
-// joined, as with two streams. Where they join each chunk by radix hashing, this looks its rows up in the table of
-// linear probing, which takes less time than the link: the link is what both wait for. kOutOfMemory for a build side
-// whose table is larger than device memory.
+// joined, as with two streams, and result rows of the one before that leave; with spec.overlap false, one after the
+// other. The first stage of the join is run on the build side once: it is sorted or radix partitioned, and each chunk
+// sorted and merged with it, or partitioned and joined by hash tables (chunk_matcher.hpp). The join of both reads the
+// whole build side again for each chunk, so that chunks had better not be much smaller. Their figure 14 has sort-merge
+// joins ahead, by the order of 26 % in GPU memory (4.2.1). kTable is none of theirs: rows are looked up in one table of
+// linear probing, which takes less time than the link for chunks of any size, as the link is what all of them wait for.
+// kOutOfMemory for a build side that does not fit device memory in that form.
 std::unique_ptr<StreamOperator> open_stream_probe(Device& device, const BaselineSpec& spec);
+
+// Joins with one table over the whole build side: rows of either side come in chunks by copy engines, are packed and go
+// into the table, or are looked up in it. No row is partitioned, and none leaves device memory but into the table.
 
 // The no-partitioning join of the Triton paper's comparison (Lutz et al., SIGMOD 2022, section 6.2.1): the table is
 // spread over device memory and memory of the host in one range of addresses, in the proportions that the spec names.
@@ -66,19 +75,24 @@ std::unique_ptr<StreamOperator> open_stream_probe(Device& device, const Baseline
 // The report's bytes are those of copies; what kernels read and write of the table over the link is not counted.
 std::unique_ptr<StreamOperator> open_npj_far(Device& device, const BaselineSpec& spec);
 std::unique_ptr<StreamOperator> open_npj_far_perfect(Device& device, const BaselineSpec& spec);
+// kStreamProbe's own table, all of it in device memory.
+std::unique_ptr<StreamOperator> open_table_probe(Device& device, const BaselineSpec& spec);
 
 // The CPU-partitioned join (Sioulas, Chrysogelos, Karpathiotakis, Appuswamy and Ailamaki, "Hardware-conscious
-// hash-joins on GPUs", ICDE 2019; as section 3.1 and figure 16 of the Triton paper compare it): the host's cores
-// partition both sides in host memory, then the partitions pass the link once, those of the build side into an index in
-// device memory, those of the probe side into lookups, one slot of the ring copied while the one before is joined.
-// Theirs also moves partitions of the build side while the CPU still partitions the probe side; this does not.
+// hash-joins on GPUs", ICDE 2019; as sections 3.1 and 6.2.4 and figure 16 of the Triton paper compare it): the host's
+// cores partition the build side in host memory. While they partition the probe side, partitions of the build side pass
+// the link and have their second pass, which indexes them: as many as find room in GPU memory, the working set that is
+// kept there, or fewer, if the plan says so (resident_partitions). Then the probe rows of these pass the link and are
+// looked up, and after them what is left of both sides, group by group: one slot of the ring is copied while the one
+// before is joined.
 //
 // spec.join.sizes: radix_bits so that a build partition fits the pages; larger ones come in parts, and their probe rows
 // as often. chunk_rows and chunk_slots are those of the ring. spill_bytes limits the partitioned copies in pinned host
 // memory (kOutOfMemory, host tier). A source may give chunks of any number of rows here: rows of a partition lie
 // together as far as they are of one chunk, and copies of less than a megabyte do not reach the link's rate. Chunks
 // must lie in host memory (kInvalid).
-// The report's input_ms are the partitioning of either side, spilled_ms is the join.
+// The report's input_ms are the partitioning of either side, that of the probe side with what runs beside it,
+// spilled_ms is what comes after that; resident_partitions are those of the working set.
 std::unique_ptr<StreamOperator> open_cpu_partitioned_join(Device& device, const BaselineSpec& spec);
 
 }}  // namespace spillway::cuda::baseline_join

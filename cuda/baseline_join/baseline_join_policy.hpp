@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 // The numbers that tune the joins of cuda/baseline_join; none changes results but for the order of rows. None is
@@ -9,6 +10,14 @@ namespace spillway::cuda { inline namespace baseline_join {
 
 // Chunks on their way in joins that stream: one is copied while the other is joined, as with two streams.
 constexpr uint32_t kStreamedChunks = 2;
+
+// Result rows that a chunk's join has in device memory at once, at least, beside the buffers that they leave from:
+// fewer would cut joins into pieces of which each reads keys of the whole build side.
+constexpr uint64_t kPieceRows = 1ULL << 16;
+// Rows of a partition at least, where there are several: partitions fill a block's shared memory, or half of it.
+constexpr uint64_t kResidentPartitionRows = 1ULL << 11;
+// Result rows of which warps leave room unused, at most: 32 each, of 2,960 warps on 148 multiprocessors.
+constexpr uint64_t kOpenResultRows = 1ULL << 18;
 
 // Blocks that insert and look up rows, per multiprocessor: what waits for the link should be much.
 constexpr uint32_t kTableThreads = 256;
@@ -34,6 +43,8 @@ constexpr uint64_t kTableReserveChunks = 4;
 constexpr uint64_t kCombineBytesMin = 128;
 // Rows that a thread takes at least: some 50 us of work, against 20 us to start the thread.
 constexpr uint64_t kRowsPerThreadMin = 1ULL << 14;
+// Between two looks at what copy engines have brought in while other threads partition: a chunk takes a millisecond.
+constexpr std::chrono::microseconds kBesideWait{100};
 // Rows between two looks at whether the join was cancelled.
 constexpr uint64_t kRowsPerLook = 1ULL << 18;
 

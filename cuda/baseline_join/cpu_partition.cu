@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // For the host alone, like .cpp files; but the mix of keys is declared for both.
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
-#include <functional>
-#include <memory>
+#include <mutex>
 #include <new>
 #include <numeric>
 #include <system_error>
@@ -32,19 +33,61 @@ class LineBuffers {
     uint8_t* const data_;
 };
 
-// work(0), ..., work(count - 1), which throw nothing, each on a thread of its own. What the system gives no thread for
-// is done by the caller.
-template <class Work>
-void on_threads(size_t count, const Work& work) {
-    std::vector<std::thread> threads;
-    threads.reserve(count);
-    try {
-        for (size_t t = 1; t < count; ++t) threads.emplace_back(std::cref(work), t);
-    } catch (const std::system_error&) {
+// Threads that have a share of the rows, and how many of them are still at it.
+class Workers {
+  public:
+    // work(0), ..., work(count - 1), which throw nothing, each on a thread of its own, but for those before `first`.
+    // What the system gives no thread for is left.
+    template <class Work>
+    size_t start(size_t first, size_t count, const Work& work) {
+        threads_.reserve(count);
+        working_ = count - first;
+        size_t t = first;
+        try {
+            for (; t < count; ++t) {
+                threads_.emplace_back([this, &work, t] {
+                    work(t);
+                    end(1);
+                });
+            }
+        } catch (const std::system_error&) {
+            end(count - t);
+        }
+        return t;
     }
-    work(size_t{0});
-    for (size_t t = threads.size() + 1; t < count; ++t) work(t);
-    for (std::thread& thread : threads) thread.join();
+    // Returns whether all have ended, at once or after such a time.
+    bool wait(std::chrono::microseconds most) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        return ended_.wait_for(lock, most, [this] { return working_ == 0; });
+    }
+    ~Workers() {
+        for (std::thread& thread : threads_) thread.join();
+    }
+
+  private:
+    void end(size_t count) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        working_ -= count;
+        if (working_ == 0) ended_.notify_all();
+    }
+
+    std::mutex mutex_;
+    std::condition_variable ended_;
+    size_t working_ = 0;
+    std::vector<std::thread> threads_;
+};
+
+// work(0), ..., work(count - 1), which throw nothing, each on a thread of its own, the first one on the caller's unless
+// that has something else to do.
+template <class Work>
+void on_threads(size_t count, const CpuPartitioner::Beside& beside, const Work& work) {
+    Workers workers;  // joins them whatever is thrown
+    const size_t first = beside ? 0 : 1;
+    const size_t started = workers.start(first, count, work);
+    if (!beside) work(size_t{0});
+    for (size_t t = started; t < count; ++t) work(t);
+    if (!beside) return;
+    while (beside() && !workers.wait(kBesideWait)) continue;
 }
 
 template <int kKeyWords>
@@ -159,8 +202,8 @@ void CpuPartitioner::count_share(Share& share) const {
     });
 }
 
-void CpuPartitioner::count() {
-    on_threads(shares_.size(),
+void CpuPartitioner::count(const Beside& beside) {
+    on_threads(shares_.size(), beside,
                [&](size_t t) { layout_.key_words == 1 ? count_share<1>(shares_[t]) : count_share<2>(shares_[t]); });
     uint64_t rows = 0;
     for (uint64_t p = 0; p + 1 < first_.size(); ++p) {
@@ -218,10 +261,10 @@ void CpuPartitioner::move_rows(Share& share, uint8_t* buffers, uint8_t* to) cons
     }
 }
 
-void CpuPartitioner::move(uint8_t* to) {
+void CpuPartitioner::move(uint8_t* to, const Beside& beside) {
     const uint64_t share_bytes = buffer_bytes_ << radix_bits_;
     const LineBuffers buffers(share_bytes * shares_.size());
-    on_threads(shares_.size(), [&](size_t t) {
+    on_threads(shares_.size(), beside, [&](size_t t) {
         uint8_t* const own = buffers.data() + t * share_bytes;
         layout_.key_words == 1 ? move_rows<uint32_t>(shares_[t], own, to) : move_rows<uint64_t>(shares_[t], own, to);
     });

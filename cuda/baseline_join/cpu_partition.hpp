@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "radix_partition/row_layout.hpp"
@@ -18,17 +19,21 @@ namespace spillway::cuda { inline namespace baseline_join {
 // overwritten. Reads keys twice and all else once, writes each row once.
 class CpuPartitioner {
   public:
+    // What the caller's thread does while others partition, in steps that wait for nothing; false: there is no more.
+    using Beside = std::function<bool()>;
+
     // threads: 0 = as many as the machine runs at once. The chunk must stay.
     CpuPartitioner(const RowLayout& layout, int radix_bits, uint32_t threads, const Chunk& chunk,
                    const std::atomic<bool>& cancelled);
 
-    // Counts; what was counted after a look that found the join cancelled is worth nothing.
-    void count();
+    // Counts; what was counted after a look that found the join cancelled is worth nothing. beside: nothing, and the
+    // caller's thread has a share of the rows.
+    void count(const Beside& beside = {});
     uint64_t rows() const { return first_.back(); }  // that have a key
     // The first row of each partition, and behind the last one.
     const std::vector<uint64_t>& first() const { return first_; }
     // Writes the rows to memory that begins with a cache line.
-    void move(uint8_t* to);
+    void move(uint8_t* to, const Beside& beside = {});
 
   private:
     struct Share {

@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "baseline_join/baseline_join.hpp"
-#include "baseline_join/cpu_partition.hpp"
+#include "baseline_join/host_runs.hpp"
 #include "device/device.hpp"
 #include "device/host_clock.hpp"
-#include "radix_partition/row_layout.hpp"
 #include "staged_join/join_state.hpp"
 #include "staged_join/staged_join.hpp"
 #include "stream/partition_groups.hpp"
@@ -15,110 +14,6 @@
 namespace spillway::cuda { inline namespace baseline_join {
 
 namespace {
-
-// Rows of one partition in pinned host memory, one behind the other.
-struct HostFragment {
-    const uint8_t* data = nullptr;
-    uint64_t rows = 0;
-    uint64_t partition = 0;
-};
-
-// Both sides in partitions of packed rows, in pinned host memory: a run for every chunk of a source.
-class HostRuns {
-  public:
-    // limit_bytes: of all runs of both sides.
-    HostRuns(Device& device, const RowLayout (&layouts)[2], int radix_bits, uint32_t threads, uint64_t limit_bytes);
-
-    // Partitions a chunk on the host's cores.
-    void add(int side, const Chunk& chunk);
-
-    uint64_t rows(int side, uint64_t partition) const { return rows_[side][partition]; }  // that have a key
-    // Fragments of these partitions, none without rows: run by run, as far as they follow each other in memory.
-    std::vector<HostFragment> find(int side, const std::vector<uint64_t>& partitions) const;
-
-  private:
-    struct Run {
-        PinnedBlock rows;
-        std::vector<uint64_t> first;
-    };
-
-    Device& device_;
-    const RowLayout layouts_[2];
-    const int radix_bits_;
-    const uint32_t threads_;
-    const uint64_t limit_bytes_;
-    uint64_t used_bytes_ = 0;
-    std::vector<Run> runs_[2];
-    std::vector<uint64_t> rows_[2];
-};
-
-// The host's cores would fault on other memory.
-void check_on_host(const void* data) {
-    cudaPointerAttributes attributes{};
-    SPILLWAY_CUDA_CHECK(cudaPointerGetAttributes(&attributes, data));
-    if (attributes.type == cudaMemoryTypeDevice) {
-        throw Error(ErrorCode::kInvalid, "the CPU partitions rows of host memory alone");
-    }
-}
-
-Error limit_error(uint64_t wanted_bytes, uint64_t used_bytes, uint64_t limit_bytes) {
-    Error error(ErrorCode::kOutOfMemory, "rows partitioned by the CPU: " + std::to_string(wanted_bytes) +
-                                             " bytes of host memory wanted, but " + std::to_string(used_bytes) +
-                                             " of the limit of " + std::to_string(limit_bytes) + " are in use");
-    error.tier = Tier::kHost;
-    error.limit_reached = true;
-    error.wanted_bytes = wanted_bytes;
-    error.free_bytes = limit_bytes - used_bytes;
-    error.limit_bytes = limit_bytes;
-    return error;
-}
-
-HostRuns::HostRuns(Device& device, const RowLayout (&layouts)[2], int radix_bits, uint32_t threads,
-                   uint64_t limit_bytes)
-    : device_(device),
-      layouts_{layouts[0], layouts[1]},
-      radix_bits_(radix_bits),
-      threads_(threads),
-      limit_bytes_(limit_bytes) {
-    for (auto& rows : rows_) rows.resize(1ULL << radix_bits);
-}
-
-void HostRuns::add(int side, const Chunk& chunk) {
-    device_.check_cancelled();
-    if (chunk.rows == 0) return;
-    if (chunk.columns.size() != layouts_[side].widths.size()) {
-        throw Error(ErrorCode::kInvalid, "a chunk has other columns than the plan says");
-    }
-    check_on_host(chunk.key);
-    for (const void* column : chunk.columns) check_on_host(column);
-    CpuPartitioner partitioner(layouts_[side], radix_bits_, threads_, chunk, device_.cancelled());
-    partitioner.count();
-    device_.check_cancelled();
-    const uint64_t bytes = partitioner.rows() * layouts_[side].row_bytes();
-    if (bytes == 0) return;
-    if (bytes > limit_bytes_ - used_bytes_) throw limit_error(bytes, used_bytes_, limit_bytes_);
-    Run run;
-    run.rows = device_.staging().allocate(bytes, "rows partitioned by the CPU");
-    used_bytes_ += bytes;
-    partitioner.move(run.rows.as<uint8_t>());
-    device_.check_cancelled();
-    run.first = partitioner.first();
-    for (uint64_t p = 0; p < rows_[side].size(); ++p) rows_[side][p] += run.first[p + 1] - run.first[p];
-    runs_[side].push_back(std::move(run));
-}
-
-std::vector<HostFragment> HostRuns::find(int side, const std::vector<uint64_t>& partitions) const {
-    std::vector<HostFragment> fragments;
-    for (const Run& run : runs_[side]) {
-        for (const uint64_t partition : partitions) {
-            const uint64_t rows = run.first[partition + 1] - run.first[partition];
-            if (rows == 0) continue;
-            const uint64_t at = run.first[partition] * layouts_[side].row_bytes();
-            fragments.push_back({run.rows.as<const uint8_t>() + at, rows, partition});
-        }
-    }
-    return fragments;
-}
 
 // What comes in one slot of the ring.
 struct Unit {
@@ -136,6 +31,7 @@ class CpuPartitionedJoin final : public StreamOperator {
     CpuPartitionedJoin(Device& device, const BaselineSpec& spec)
         : StreamOperator(device),
           spec_(spec.join),
+          overlap_(spec.overlap),
           shape_(JoinShape::make(spec.join)),
           runs_(device, shape_.rows, spec.join.sizes.radix_bits, spec.threads, spec.join.sizes.spill_bytes),
           parcels_(device),
@@ -157,9 +53,12 @@ class CpuPartitionedJoin final : public StreamOperator {
         input_ = input;
         owner_ = &owner;
         clock_ = {};
+        if (input == kProbeSide) plan_working_set();
     }
     void read(const Chunk& chunk) override {
-        runs_.add(input_, chunk);
+        // Nothing is left to do beside the build side, and beside the probe side when the working set is there.
+        const bool beside = overlap_ && used_ < units_.size();
+        runs_.add(input_, chunk, beside ? [this] { return advance(); } : CpuPartitioner::Beside());
         report_.rows[input_] += chunk.rows;
         owner_->release();
     }
@@ -179,13 +78,34 @@ class CpuPartitionedJoin final : public StreamOperator {
 
     uint64_t indexed_rows_max() const { return std::min(index_.partition_rows_max(), pages_.capacity_rows()); }
 
+    // The build side is partitioned: what of it finds room in GPU memory is the first group, whose rows come and are
+    // indexed while the host's cores partition the probe side.
+    void plan_working_set() {
+        kept_.resize(shape_.partitions);
+        Group group;
+        uint64_t pages = spec_.sizes.pages;
+        for (uint64_t p = 0; p < shape_.partitions && group.size() < spec_.sizes.resident_partitions; ++p) {
+            const uint64_t rows = runs_.rows(kBuildSide, p);
+            const uint64_t wanted = pages_.pages_for(p, rows);
+            if (rows == 0 || rows > indexed_rows_max() || wanted > pages) continue;
+            pages -= wanted;
+            kept_[p] = true;
+            group.push_back(p);
+        }
+        report_.resident_partitions = group.size();
+        if (group.empty()) return;
+        groups_.push_back(group);
+        add_units(kBuildSide, runs_.find(kBuildSide, group));
+    }
+
     // Neighbouring partitions join together, as many as fit the pages or make work for some chunks' time.
     void plan_groups() {
+        if (!groups_.empty()) add_units(kProbeSide, runs_.find(kProbeSide, groups_.front()));
         const uint64_t rows_max = kGroupChunksApart * spec_.sizes.chunk_rows;
         PartitionGroups groups({rows_max, spec_.sizes.pages, UINT64_MAX});
         for (uint64_t p = 0; p < shape_.partitions; ++p) {
             const uint64_t rows = runs_.rows(kBuildSide, p);
-            if (rows == 0 || runs_.rows(kProbeSide, p) == 0) continue;
+            if (kept_[p] || rows == 0 || runs_.rows(kProbeSide, p) == 0) continue;
             const GroupWeights weights = {rows, pages_.pages_for(p, rows), 1};
             rows > indexed_rows_max() ? groups.add_alone(p, weights) : groups.add(p, weights);
         }
@@ -261,13 +181,32 @@ class CpuPartitionedJoin final : public StreamOperator {
     }
 
     // Copies run ahead by as many slots as there are.
+    void fetch_ahead() {
+        const size_t last = std::min<size_t>(units_.size(), used_ + ring_.slots());
+        while (slots_.size() < last) slots_.push_back(fetch(slots_.size()));
+    }
+    void use_next() {
+        fetch_ahead();
+        use(units_[used_], slots_[used_]);
+        ++used_;
+    }
+
+    // Takes what has been copied by now. The host would wait for copies that others only begin when it has gone on:
+    // lists for kernels lie in few places, each free when the kernel before has read it.
+    bool advance() {
+        device_.check_cancelled();
+        fetch_ahead();
+        while (used_ < slots_.size() && ring_.is_copied(slots_[used_])) {
+            use_next();
+            fetch_ahead();
+        }
+        return used_ < units_.size();
+    }
+
     void join_units() {
-        std::vector<uint32_t> slots(units_.size());
-        size_t fetched = 0;
-        for (size_t u = 0; u < units_.size(); ++u) {
+        while (used_ < units_.size()) {
             device_.check_cancelled();
-            for (; fetched < units_.size() && fetched < u + ring_.slots(); ++fetched) slots[fetched] = fetch(fetched);
-            use(units_[u], slots[u]);
+            use_next();
         }
     }
 
@@ -294,6 +233,11 @@ class CpuPartitionedJoin final : public StreamOperator {
         return slot;
     }
 
+    void take_rows(int side, const RowPieces& batch) {
+        if (side == kBuildSide) return pages_.append(batch, batch.pieces);
+        joiner_.probe(batch, batch.pieces, index_.view(), shape_.rules.probe, nullptr, nullptr);
+    }
+
     void use(const Unit& unit, uint32_t slot) {
         RowPieces batch;
         batch.rows = reinterpret_cast<const uint32_t*>(ring_.data(slot));
@@ -304,11 +248,7 @@ class CpuPartitionedJoin final : public StreamOperator {
             begin += fragment.rows;
         }
         ring_.wait_on_device(slot);
-        if (unit.side == kBuildSide) {
-            pages_.append(batch, batch.pieces);
-        } else {
-            joiner_.probe(batch, batch.pieces, index_.view(), shape_.rules.probe, nullptr, nullptr);
-        }
+        if (!batch.pieces.empty()) take_rows(unit.side, batch);
         ring_.emptied(slot);
         if (!unit.last) return;
         const Group& group = groups_[unit.group];
@@ -320,6 +260,7 @@ class CpuPartitionedJoin final : public StreamOperator {
     }
 
     const StagedJoinSpec spec_;
+    const bool overlap_;
     const JoinShape shape_;
     HostRuns runs_;  // before the ring, which waits for copies from them
     Parcels parcels_;
@@ -328,8 +269,11 @@ class CpuPartitionedJoin final : public StreamOperator {
     RowIndex index_;
     std::unique_ptr<ResultWriter> writer_;
     ProbeJoiner joiner_;
+    std::vector<bool> kept_;  // partitions of the working set
     std::vector<Group> groups_;
     std::vector<Unit> units_;
+    std::vector<uint32_t> slots_;  // of units that have been fetched
+    size_t used_ = 0;              // units
     int input_ = 0;
     ChunkOwner* owner_ = nullptr;
     HostClock clock_;

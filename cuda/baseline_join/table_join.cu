@@ -31,6 +31,7 @@ class TableJoin final : public StreamOperator {
         : StreamOperator(device),
           spec_(unpartitioned(spec.join)),
           shape_(JoinShape::make(spec_)),
+          overlap_(spec.overlap),
           build_rows_max_(spec.build_rows),
           ring_(device, kStreamedChunks, std::max(shape_.memory.chunk_bytes[0], shape_.memory.chunk_bytes[1])),
           published_(device, kTotals + 1) {
@@ -60,7 +61,13 @@ class TableJoin final : public StreamOperator {
             device_, ring_, shape_.code[input], spec_.key_bytes, spec_.widths[input], spec_.sizes.chunk_rows,
             std::move(wants), [this](const PartitionedChunk& chunk) { use(chunk); }, owner);
     }
-    void read(const Chunk& chunk) override { reader_->push(chunk); }
+    void read(const Chunk& chunk) override {
+        reader_->push(chunk);
+        if (overlap_) return;
+        reader_->finish();
+        if (writer_ != nullptr) writer_->finish();
+        device_.synchronize();
+    }
     void end_input() override {
         report_.rows[input_] = reader_->finish();
         reader_.reset();
@@ -133,6 +140,7 @@ class TableJoin final : public StreamOperator {
 
     const StagedJoinSpec spec_;
     const JoinShape shape_;
+    const bool overlap_;
     const uint64_t build_rows_max_;
     CopyRing ring_;
     Allocation totals_;
@@ -148,7 +156,7 @@ class TableJoin final : public StreamOperator {
 
 }  // namespace
 
-std::unique_ptr<StreamOperator> open_stream_probe(Device& device, const BaselineSpec& spec) {
+std::unique_ptr<StreamOperator> open_table_probe(Device& device, const BaselineSpec& spec) {
     return std::make_unique<TableJoin>(device, spec, SlotTable::Hashing::kLinearProbing, SlotTable::Place::kDevice);
 }
 

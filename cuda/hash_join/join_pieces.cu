@@ -75,10 +75,16 @@ void append(std::vector<MatchRange>& ranges, const MatchRange& next) {
 
 HashJoinPieces::HashJoinPieces(Device& device, PartitionedRows build, PartitionedRows probe,
                                std::vector<JoinOutputColumn> output, const JoinExtent& extent)
+    : HashJoinPieces(device, std::make_shared<const PartitionedRows>(std::move(build)),
+                     std::make_shared<const PartitionedRows>(std::move(probe)), std::move(output), extent) {}
+
+HashJoinPieces::HashJoinPieces(Device& device, std::shared_ptr<const PartitionedRows> build,
+                               std::shared_ptr<const PartitionedRows> probe, std::vector<JoinOutputColumn> output,
+                               const JoinExtent& extent)
     : device_(device), build_(std::move(build)), probe_(std::move(probe)), output_(std::move(output)), extent_(extent) {
     const JoinKind& kind = extent_.kind;
     allocate_marks();
-    const Bounds bounds[] = {download_bounds(build_), download_bounds(probe_)};
+    const Bounds bounds[] = {download_bounds(*build_), download_bounds(*probe_)};
     count_pairs(bounds[0], bounds[1]);
     if (kind.emit == JoinEmit::kPairs) {
         for (const Counted& one : pairs_) total_rows_ += one.matches;
@@ -131,7 +137,7 @@ HashJoinPieces::Bounds HashJoinPieces::download_bounds(const PartitionedRows& ro
 }
 
 void HashJoinPieces::count_pairs(const Bounds& build, const Bounds& probe) {
-    const uint64_t build_part = counted_build_rows(device_, build_.layout.key_words);
+    const uint64_t build_part = counted_build_rows(device_, build_->layout.key_words);
     uint64_t probe_part = kCountProbeRows;
     const auto range_count = [&] {
         uint64_t count = 0;
@@ -142,7 +148,7 @@ void HashJoinPieces::count_pairs(const Bounds& build, const Bounds& probe) {
         return count;
     };
     // Parts of the build side alone are few: one per partition, and one per build_part rows more.
-    const uint64_t ranges_max = std::max<uint64_t>(kRangesMax, 4 * build_.partitions());
+    const uint64_t ranges_max = std::max<uint64_t>(kRangesMax, 4 * build_->partitions());
     while (range_count() > ranges_max && probe_part < 1ULL << 40) probe_part *= 2;
     std::vector<MatchRange> ranges;
     for (size_t p = 0; p < build.begin.size(); ++p) {
@@ -160,7 +166,7 @@ void HashJoinPieces::count_pairs(const Bounds& build, const Bounds& probe) {
 // Those without matches are left out.
 std::vector<HashJoinPieces::Counted> HashJoinPieces::counted(const std::vector<MatchRange>& ranges) const {
     const std::vector<uint64_t> matches =
-        count_range_matches(device_, side_of(0), side_of(1), build_.layout.key_words, build_.radix_bits, ranges);
+        count_range_matches(device_, side_of(0), side_of(1), build_->layout.key_words, build_->radix_bits, ranges);
     std::vector<Counted> kept;
     for (size_t r = 0; r < ranges.size(); ++r) {
         if (matches[r] > 0) kept.push_back({ranges[r], matches[r]});
@@ -234,7 +240,7 @@ JoinResult HashJoinPieces::next_pairs(uint64_t rows_max) {
     }
     JoinExtent extent;  // pairs alone, and no marks: those have been set
     extent.part = &part;
-    JoinResult result = join_partitions(device_, build_, probe_, output_, rows, OutputPlan::kOnePass, extent);
+    JoinResult result = join_partitions(device_, *build_, *probe_, output_, rows, OutputPlan::kOnePass, extent);
     check_rows(result.rows, rows);
     taken_ranges_ = count;
     taken_rows_ = rows;
@@ -334,7 +340,7 @@ JoinResult HashJoinPieces::write_lone(const LoneSection& section, const std::vec
     const Allocation holes = device_.memory().allocate(chunks * sizeof(uint32_t), "holes of the result");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(holes.as(), 0, chunks * sizeof(uint32_t), stream));
     out.holes = holes.as<uint32_t>();
-    const JoinColumns columns(build_.layout, probe_.layout, output_);
+    const JoinColumns columns(build_->layout, probe_->layout, output_);
     JoinResult result = columns.allocate(device_, out.capacity_rows);
     columns.describe(result, output);
     const LoneRows what{section.side, section.marked, false};
@@ -354,7 +360,7 @@ JoinResult HashJoinPieces::write_lone(const LoneSection& section, const std::vec
         side.begin = copy.as<const uint64_t>();
         side.end = side.begin + ranges.size();
         pass.partitions = ranges.size();
-        launch_lone_rows(device_, pass, what, build_.layout.key_words, read_rows);
+        launch_lone_rows(device_, pass, what, build_->layout.key_words, read_rows);
     }
     SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(counters, counted_rows.as(), sizeof counters, cudaMemcpyDeviceToHost, stream));
     device_.synchronize();
@@ -365,7 +371,7 @@ JoinResult HashJoinPieces::write_lone(const LoneSection& section, const std::vec
     const uint64_t row_bytes = section.keyless ? 0 : rows_of(section.side).layout.row_bytes();
     count_moved(device_, (section.keyless ? read_rows / 8 : read_rows) + rows * (row_bytes + result_bytes));
     result.rows = rows;
-    close_holes(device_, out, build_.layout.key_words * 4, rows, counters[1]);
+    close_holes(device_, out, build_->layout.key_words * 4, rows, counters[1]);
     return result;
 }
 

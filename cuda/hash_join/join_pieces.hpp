@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "device/device.hpp"
@@ -21,6 +22,10 @@ class HashJoinPieces {
   public:
     // Counts. What extent points at stays until the last piece. Throws as join_partitions.
     HashJoinPieces(Device& device, PartitionedRows build, PartitionedRows probe, std::vector<JoinOutputColumn> output,
+                   const JoinExtent& extent);
+    // For rows that others join, too.
+    HashJoinPieces(Device& device, std::shared_ptr<const PartitionedRows> build,
+                   std::shared_ptr<const PartitionedRows> probe, std::vector<JoinOutputColumn> output,
                    const JoinExtent& extent);
 
     uint64_t total_rows() const { return total_rows_; }
@@ -54,7 +59,7 @@ class HashJoinPieces {
         std::vector<uint64_t> end;
     };
 
-    const PartitionedRows& rows_of(int side) const { return side == 0 ? build_ : probe_; }
+    const PartitionedRows& rows_of(int side) const { return side == 0 ? *build_ : *probe_; }
     const DeviceRelation* relation_of(int side) const { return side == 0 ? extent_.build : extent_.probe; }
     JoinSide side_of(int side) const;
     void allocate_marks();
@@ -70,8 +75,8 @@ class HashJoinPieces {
     JoinResult write_lone(const LoneSection& section, const std::vector<RowRange>& ranges, uint64_t rows) const;
 
     Device& device_;
-    PartitionedRows build_;
-    PartitionedRows probe_;
+    const std::shared_ptr<const PartitionedRows> build_;
+    const std::shared_ptr<const PartitionedRows> probe_;
     const std::vector<JoinOutputColumn> output_;
     const JoinExtent extent_;
     Allocation marks_[2];

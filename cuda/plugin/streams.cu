@@ -39,6 +39,7 @@ void check(const CoherentJoinSpec& spec) {
 void check(const BaselineJoinSpec& spec) {
     check(spec.join);
     require(static_cast<int>(spec.algorithm) < kBaselineJoins, "a join is of no known kind");
+    require(static_cast<int>(spec.stream_probe) < kStreamProbes, "a build side is kept in no known way");
     require(spec.join.kind.inner(), "this algorithm makes inner joins alone");
     // What its memory is counted by, before it looks at any of them itself.
     const StreamSizes& sizes = spec.join.sizes;
@@ -100,6 +101,8 @@ BaselineSpec spec_of(const BaselineJoinSpec& spec) {
     made.build_rows = spec.build_rows;
     made.shares = spec.shares;
     made.threads = spec.threads;
+    made.stream_probe = spec.stream_probe;
+    made.overlap = spec.overlap;
     return made;
 }
 

@@ -22,14 +22,12 @@ constexpr uint64_t kRowsMax = 1ULL << 48;
 template <class Key>
 class Merge {
   public:
-    Merge(Device& device, const SortedRelations& sorted)
-        : device_(device),
-          build_from_{sorted.build.rows.as(), sorted.build.row_width},
-          probe_from_{sorted.probe.rows.as(), sorted.probe.row_width} {
-        in_.build = sorted.build.keys.as<const Key>();
-        in_.probe = sorted.probe.keys.as<const Key>();
-        in_.build_rows = sorted.build.keyed_rows;
-        in_.probe_rows = sorted.probe.keyed_rows;
+    Merge(Device& device, const SortedRange& build, const SortedRange& probe)
+        : device_(device), build_from_(numbers_of(build)), probe_from_(numbers_of(probe)) {
+        in_.build = build.side->keys.as<const Key>() + build.begin;
+        in_.probe = probe.side->keys.as<const Key>() + probe.begin;
+        in_.build_rows = build.rows();
+        in_.probe_rows = probe.rows();
         in_.tiles = (in_.build_rows + in_.probe_rows + kMergeTileRows - 1) / kMergeTileRows;
         probe_at_ = allocate(in_.tiles + 1);
         launch(cut_tiles<Key>, grid_over(device, in_.tiles + 1, kRowThreads, kRowBlocksPerMultiprocessor),
@@ -73,6 +71,12 @@ class Merge {
     }
 
   private:
+    // Places stand for row numbers where there are none: then the range is all of the side.
+    static RowNumbersByPlace numbers_of(const SortedRange& range) {
+        const SortedSide& side = *range.side;
+        if (!side.rows) return {nullptr, side.row_width};
+        return {side.rows.as<const uint8_t>() + range.begin * side.row_width, side.row_width};
+    }
     // The keys of both sides count once, because tiles that several blocks write are read again from a cache.
     uint64_t key_bytes() const { return (in_.build_rows + in_.probe_rows) * sizeof(Key); }
     // Row numbers of so many rows of each side, in order.
@@ -164,9 +168,9 @@ class Merge {
 };
 
 template <class Key>
-void find_by_key(Device& device, const SortedRelations& sorted, const MatchWish& wish, const SortMergeOptions& options,
-                 MatchPairs& pairs) {
-    Merge<Key> merge(device, sorted);
+void find_by_key(Device& device, const SortedRange& build, const SortedRange& probe, const MatchWish& wish,
+                 const SortMergeOptions& options, MatchPairs& pairs) {
+    Merge<Key> merge(device, build, probe);
     const bool marks = wish.build_marks != nullptr || wish.probe_marks != nullptr;
     if (marks) merge.mark(wish);
     if (wish.pairs) {
@@ -178,18 +182,22 @@ void find_by_key(Device& device, const SortedRelations& sorted, const MatchWish&
 
 // Pairs of rows with equal keys and marks of rows that have one, by merging the sorted keys of both sides. Waits for
 // the device where pairs are wished or counted.
-MatchPairs find_matches(Device& device, const SortedRelations& sorted, const MatchWish& wish,
+MatchPairs find_matches(Device& device, const SortedRange& build, const SortedRange& probe, const MatchWish& wish,
                         const SortMergeOptions& options) {
     const PhaseScope match(device, Phase::kMatch);
     MatchPairs pairs;
-    pairs.build_width = sorted.build.row_width;
-    pairs.probe_width = sorted.probe.row_width;
-    pairs.rises = !sorted.build.rows && !sorted.probe.rows;  // places in sorted columns
+    pairs.build_width = build.side->row_width;
+    pairs.probe_width = probe.side->row_width;
+    pairs.rises = !build.side->rows && !probe.side->rows;  // places in sorted columns
     // No side without keys has a match, and none of the kernels can do without one.
-    if (sorted.build.keyed_rows == 0 || sorted.probe.keyed_rows == 0) return pairs;
-    const auto find = sorted.build.relation.key.width == 4 ? find_by_key<uint32_t> : find_by_key<uint64_t>;
-    find(device, sorted, wish, options, pairs);
+    if (build.rows() == 0 || probe.rows() == 0) return pairs;
+    const auto find = build.side->relation.key.width == 4 ? find_by_key<uint32_t> : find_by_key<uint64_t>;
+    find(device, build, probe, wish, options, pairs);
     return pairs;
+}
+
+SortedRange all_of(const SortedSide& side) {
+    return {&side, 0, side.keyed_rows};
 }
 
 }  // namespace
@@ -197,7 +205,7 @@ MatchPairs find_matches(Device& device, const SortedRelations& sorted, const Mat
 JoinResult join_sorted(Device& device, SortedRelations sorted, const JoinKind& kind,
                        const std::vector<JoinOutputColumn>& output, const SortMergeOptions& options) {
     const auto match = [&](const MatchWish& wish) {
-        MatchPairs pairs = find_matches(device, sorted, wish, options);
+        MatchPairs pairs = find_matches(device, all_of(sorted.build), all_of(sorted.probe), wish, options);
         // Sorted keys that are no column of the result give their memory to it. Sorted columns have them as key.
         for (SortedSide* side : {&sorted.build, &sorted.probe}) {
             side->rows.reset();
@@ -217,8 +225,21 @@ JoinResult sort_merge_join(Device& device, const DeviceRelation& build, const De
 uint64_t sort_merge_count(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                           const JoinKind& kind, const SortMergeOptions& options) {
     const SortedRelations sorted = sort_relations(device, build, probe, kind, {}, options);
-    return count_pairs(device, sorted.build.relation, sorted.probe.relation, kind,
-                       [&](const MatchWish& wish) { return find_matches(device, sorted, wish, options); });
+    return count_pairs(device, sorted.build.relation, sorted.probe.relation, kind, [&](const MatchWish& wish) {
+        return find_matches(device, all_of(sorted.build), all_of(sorted.probe), wish, options);
+    });
+}
+
+uint64_t count_sorted(Device& device, const SortedRange& build, const SortedRange& probe) {
+    return find_matches(device, build, probe, {false}, {}).count;
+}
+
+JoinResult join_sorted(Device& device, const SortedRange& build, const SortedRange& probe,
+                       const std::vector<JoinOutputColumn>& output, uint64_t rows) {
+    SortMergeOptions options;
+    options.expected_rows = rows;
+    return materialize_pairs(device, build.side->relation, probe.side->relation, {}, output,
+                             [&](const MatchWish& wish) { return find_matches(device, build, probe, wish, options); });
 }
 
 }}  // namespace spillway::cuda::sort_merge_joins

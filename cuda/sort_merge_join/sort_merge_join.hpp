@@ -31,4 +31,19 @@ uint64_t sort_merge_count(Device& device, const DeviceRelation& build, const Dev
 JoinResult join_sorted(Device& device, SortedRelations sorted, const JoinKind& kind,
                        const std::vector<JoinOutputColumn>& output, const SortMergeOptions& options);
 
+// Places [begin, end) of a side that sort_relation() sorted.
+struct SortedRange {
+    const SortedSide* side = nullptr;
+    uint64_t begin = 0;
+    uint64_t end = 0;
+
+    uint64_t rows() const { return end - begin; }
+};
+
+// Inner joins of parts of sorted sides, which stay as they are: all pairs of rows with equal keys, of which each is in
+// one part of a join that is cut anywhere. Both wait for the device. rows: of the result, as they were counted.
+uint64_t count_sorted(Device& device, const SortedRange& build, const SortedRange& probe);
+JoinResult join_sorted(Device& device, const SortedRange& build, const SortedRange& probe,
+                       const std::vector<JoinOutputColumn>& output, uint64_t rows);
+
 }}  // namespace spillway::cuda::sort_merge_joins

@@ -228,4 +228,12 @@ SortedRelations sort_relations(Device& device, const DeviceRelation& build, cons
     return sorted;
 }
 
+SortedSide sort_relation(Device& device, const DeviceRelation& relation, const SortMergeOptions& options) {
+    const PhaseScope transform(device, Phase::kTransform);
+    check_relation(relation);
+    if (options.scheme == SortMergeScheme::kColumns) refuse("columns are sorted for what they are joined with");
+    SideSorter sorter(device, relation, options);
+    return sorter.sort_row_numbers({0, static_cast<int>(8 * relation.key.width)});
+}
+
 }}  // namespace spillway::cuda::sort_merge_joins

@@ -52,4 +52,8 @@ SortedRelations sort_relations(Device& device, const DeviceRelation& build, cons
                                const JoinKind& kind, const std::vector<JoinOutputColumn>& output,
                                const SortMergeOptions& options);
 
+// One side alone, whatever it will be joined with: kGather and kMergeSort, in the order of all bits of the key. Does
+// not wait for the device but to find rows that have a key, where some have none.
+SortedSide sort_relation(Device& device, const DeviceRelation& relation, const SortMergeOptions& options);
+
 }}  // namespace spillway::cuda::sort_merge_joins

@@ -16,8 +16,8 @@ export type DeviceJoinAlgorithm = (typeof deviceJoinAlgorithms)[number];
 export type DeviceGroupAlgorithm = (typeof deviceGroupAlgorithms)[number];
 
 /**
- * Joins that others are compared with (cuda/baseline_join). stream-probe: the probe side streams past a hash table of
- * the build side in GPU memory; npj-far: the same with a table spread over GPU and host memory; cpu-partitioned: the
+ * Joins that others are compared with (cuda/baseline_join). stream-probe: the probe side streams past the build side in
+ * GPU memory, sorted or partitioned; npj-far: past a hash table spread over GPU and host memory; cpu-partitioned: the
  * CPU partitions both sides, the GPU joins the partitions.
  */
 export type BaselineJoinAlgorithm = (typeof deviceBaselineJoins)[number];

@@ -86,3 +86,10 @@ export const deviceBaselineJoins = [
     "npj-far",
     "cpu-partitioned"
 ] as const;
+
+// prettier-ignore
+export const deviceStreamProbes = [
+    "sorted",
+    "partitioned",
+    "table"
+] as const;

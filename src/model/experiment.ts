@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
 import { cpuJoinAlgorithm, isTableJoin, type JoinAlgorithm, type OutOfCoreJoinAlgorithm } from "./algorithms.js";
-import { checkInteger, checkOneOf, checkOptions, invalidArgument } from "./arguments.js";
-import { deviceFarPartitioners } from "./device-constants.js";
+import { checkBoolean, checkInteger, checkOneOf, checkOptions, invalidArgument } from "./arguments.js";
+import { deviceFarPartitioners, deviceStreamProbes } from "./device-constants.js";
 
 /** How kernels partition rows of host memory (cuda/far_partition), as section 4 of the Triton join's paper has it. */
 export type FarPartitioner = (typeof deviceFarPartitioners)[number];
+
+/** What a join makes of a build side in GPU memory, past which the probe side streams (cuda/baseline_join). */
+export type StreamProbe = (typeof deviceStreamProbes)[number];
 
 /** Pages or stripes that take turns: so many of GPU memory, then so many of host memory. */
 export interface Interleave {
@@ -52,6 +55,19 @@ export interface ExperimentOptions {
      * paper), from 1 to 1,024. Defaults to a quarter or a half of the multiprocessors.
      */
     gatherBlocks?: number;
+    /**
+     * `"stream-probe"`: the build side is `"sorted"` once, each chunk of the probe side too, and merged with it; or it
+     * is `"partitioned"` by radix, as each chunk is, and joined by hash tables, both as in section 3.4 of the paper by
+     * Rui and Tu (SSDBM 2017); or a `"table"`, which is none of theirs: rows of chunks are looked up in one table of
+     * linear probing. Defaults to `"sorted"`, which is ahead in the paper's figure 14.
+     */
+    streamProbe?: StreamProbe;
+    /**
+     * `"stream-probe"`: a chunk passes the link while the one before is joined (their figures 6 and 14).
+     * `"cpu-partitioned"`: the build side does while the CPU partitions the probe side (section 6.2.4 of the Triton
+     * join's paper). Or one after the other. Defaults to true.
+     */
+    overlap?: boolean;
 }
 
 const experimentNames = [
@@ -62,7 +78,9 @@ const experimentNames = [
     "radixBits",
     "secondRadixBits",
     "partitionBlocks",
-    "gatherBlocks"
+    "gatherBlocks",
+    "streamProbe",
+    "overlap"
 ] as const satisfies readonly (keyof ExperimentOptions)[];
 
 const kernels = [
@@ -81,9 +99,9 @@ const experimentsOf: Readonly<
     staged: ["residentShare", "chunkRows", "radixBits"],
     triton: [...kernels, "interleave", "residentShare"],
     "triton-uncached": kernels,
-    "stream-probe": ["chunkRows"],
+    "stream-probe": ["streamProbe", "chunkRows", "overlap"],
     "npj-far": ["interleave", "chunkRows"],
-    "cpu-partitioned": ["chunkRows", "radixBits"],
+    "cpu-partitioned": ["residentShare", "chunkRows", "radixBits", "overlap"],
     [cpuJoinAlgorithm]: ["radixBits", "secondRadixBits"]
 };
 
@@ -135,6 +153,11 @@ export function checkExperiment(value: unknown, where = "experiment"): Experimen
     if (given["partitioner"] !== undefined) {
         experiment.partitioner = checkOneOf(given["partitioner"], option("partitioner"), deviceFarPartitioners);
     }
+    const { streamProbe, overlap } = given;
+    if (streamProbe !== undefined) {
+        experiment.streamProbe = checkOneOf(streamProbe, option("streamProbe"), deviceStreamProbes);
+    }
+    if (overlap !== undefined) experiment.overlap = checkBoolean(overlap, option("overlap"));
     return experiment;
 }
 

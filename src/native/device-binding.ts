@@ -141,7 +141,7 @@ export interface NativeOutOfCoreTreeReport {
 export interface DeviceBinding extends DeviceMemoryModel {
     /** What src/model/device-constants.ts has to say. */
     deviceConstants(): Record<string, number>;
-    deviceAlgorithms(): { joins: string[]; groupBys: string[]; partitioners: string[]; baselineJoins: string[] };
+    deviceAlgorithms(): Record<"joins" | "groupBys" | "partitioners" | "baselineJoins" | "streamProbes", string[]>;
 
     /**
      * memoryBytes 0: all that is free. pinnedBytes: limit of pinned memory; keptPinnedBytes: of it, what stays between

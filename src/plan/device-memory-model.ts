@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BaselineJoinAlgorithm } from "../model/algorithms.js";
-import type { FarPartitioner, Interleave } from "../model/experiment.js";
+import type { FarPartitioner, Interleave, StreamProbe } from "../model/experiment.js";
 import type { OutOfCoreGroup } from "./out-of-core-group-stage.js";
 import type { OutOfCoreJoin } from "./out-of-core-stage.js";
 
@@ -83,11 +83,13 @@ export interface BaselineJoinOptions {
     readonly buildRows: number;
     /** Stripes of a table by the memory they lie in; null where the join has none. */
     readonly interleave: Interleave | null;
+    /** What becomes of a build side in GPU memory; null where the join has none as a whole. */
+    readonly streamProbe: StreamProbe | null;
 }
 
 /** What such a join takes. */
 export interface BaselineJoinMemory {
-    /** Bytes of a hash table, wherever it lies; 0: there is none. */
+    /** Bytes of a hash table, wherever it lies, or of the build side as it is kept otherwise; 0: there is none. */
     readonly tableBytes: number;
     readonly stripeBytes: number;
     readonly stripes: number;

@@ -6,7 +6,7 @@ import type {
     OutOfCoreJoinAlgorithm,
     OutOfCorePathName
 } from "../model/algorithms.js";
-import type { FarPartitioner, Interleave } from "../model/experiment.js";
+import type { FarPartitioner, Interleave, StreamProbe } from "../model/experiment.js";
 import type { StageCommon } from "./stage.js";
 
 /** What the plan decides of a join out of core; mirrors StreamSizes in cuda/api/stream_spec.hpp. */
@@ -64,6 +64,10 @@ export interface OutOfCoreBaseline {
     readonly algorithm: BaselineJoinAlgorithm;
     /** Stripes of its hash table in GPU and in host memory, which take turns; null: none are spread. */
     readonly interleave: Interleave | null;
+    /** What becomes of a build side in GPU memory; null: it is not kept there as a whole. */
+    readonly streamProbe: StreamProbe | null;
+    /** Copies of the rows of one side pass the link while others are worked on. */
+    readonly overlap: boolean;
 }
 
 /** Mirrors StagedJoinSpec in cuda/api/stream_spec.hpp. */
@@ -173,8 +177,11 @@ export interface OutOfCorePath {
 
 /** What follows from the sizes and the GPU, which decides the same by itself. */
 export interface OutOfCoreWork {
-    /** Rows of partitions are not counted before the first pass: partitions are lists of pages. */
-    readonly histogram: "none";
+    /**
+     * Who counts the rows of partitions before the first pass; "none": nobody, partitions are lists of pages, or there
+     * are no partitions.
+     */
+    readonly histogram: "none" | "cpu" | "gpu";
     /** What is under way at the same time, a stream each. */
     readonly streams: readonly string[];
 }

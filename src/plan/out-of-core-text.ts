@@ -47,26 +47,52 @@ const partsLine = { sort: "sorted", hashTables: "joined by hash tables", none: "
 /** The same of a join that others are compared with. */
 function baselineLines(
     { sizes, predicted, path, work, layout, heldBytes }: OutOfCoreStage,
-    { algorithm, interleave }: OutOfCoreBaseline
+    baseline: OutOfCoreBaseline
 ): string[] {
     const { h2dBytes, d2hBytes, buildMs, probeMs, spilledMs } = predicted;
-    const chunks = `chunks of ${formatCount(sizes.chunkRows)} rows`;
-    const where =
-        algorithm === "cpu-partitioned"
-            ? `2^${sizes.radixBits} partitions in host memory, ${formatBytes(sizes.spillBytes)} at most, ${chunks}`
-            : interleave === null
-              ? `a hash table in GPU memory, ${chunks}`
-              : `a hash table in stripes of GPU and host memory, ${interleave.device} to ${interleave.far}, ${chunks}`;
     const join = spilledMs > 0 ? `, join ${formatMs(spilledMs)}` : "";
     return [
         pathLine(path),
-        where,
+        ...placeLines(sizes, baseline),
         streamsLine(work, sizes),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it`,
         `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}${join}`,
         ...(layout.keys === "hashed" ? [hashedLine] : []),
         ...gatherLines(layout, predicted, heldBytes)
     ];
+}
+
+const keptAs = {
+    sorted: "the build side sorted in GPU memory, with which each chunk is sorted and merged",
+    partitioned: "the build side partitioned in GPU memory, with which each chunk is partitioned and joined",
+    table: "a hash table in GPU memory"
+} as const;
+
+/** Where its rows lie. */
+function placeLines(sizes: OutOfCoreStage["sizes"], { interleave, streamProbe, overlap }: OutOfCoreBaseline): string[] {
+    const chunks = `chunks of ${formatCount(sizes.chunkRows)} rows`;
+    if (streamProbe !== null) {
+        const apart = overlap ? [] : ["copies, joins and results of chunks one after the other"];
+        const counted = streamProbe === "partitioned" ? ["histograms: of either side's rows, by the GPU"] : [];
+        return [`${keptAs[streamProbe]}, ${chunks}`, ...apart, ...counted];
+    }
+    if (interleave !== null) {
+        const { device, far } = interleave;
+        return [`a hash table in stripes of GPU and host memory, ${device} to ${far}, ${chunks}`];
+    }
+    return [
+        `2^${sizes.radixBits} partitions in host memory, ${formatBytes(sizes.spillBytes)} at most, ${chunks}`,
+        workingSetLine(sizes, overlap),
+        "histograms: one of each chunk, by the CPU"
+    ];
+}
+
+/** What of the build side GPU memory keeps, and when it gets there. */
+function workingSetLine({ residentPartitions, radixBits }: OutOfCoreStage["sizes"], overlap: boolean): string {
+    if (residentPartitions === 0) return "none of the build side is kept in GPU memory: all of it comes in groups";
+    const share = `${Math.round((100 * residentPartitions) / 2 ** radixBits)} % of the build side`;
+    const when = overlap ? "while the CPU partitions the probe side" : "after both sides were partitioned";
+    return `${share} gets into GPU memory ${when}, and is kept there`;
 }
 
 const hashedLine = "hashes of the keys are joined; pairs whose keys differ are dropped";

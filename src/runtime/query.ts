@@ -87,8 +87,9 @@ export interface JoinOptions<
      *   turns between those of host memory (Lutz, Breß, Zeuch, Rabl and Markl, "Triton Join", SIGMOD 2022, sections 4
      *   and 5).
      * - `"triton-uncached"`: the same with all pages in host memory: the two-pass radix join of section 6.2.7.
-     * - `"stream-probe"`: the probe side streams past a hash table of the build side in GPU memory, as Rui and Tu have
-     *   it ("Fast Equi-Join Algorithms on GPUs", SSDBM 2017, section 3.4), by lookups in one table.
+     * - `"stream-probe"`: the probe side streams past the build side in GPU memory, which is sorted once and merged
+     *   with each chunk, or partitioned and joined with it, as Rui and Tu have it ("Fast Equi-Join Algorithms on GPUs",
+     *   SSDBM 2017, section 3.4); `experiment.streamProbe` says which.
      * - `"npj-far"`: the no-partitioning join of the Triton paper's comparison (sections 6.2.1 and 6.2.7), with a table
      *   of linear probing in stripes of GPU and host memory.
      * - `"cpu-partitioned"`: the CPU partitions both sides, the GPU joins the partitions (Sioulas et al.,

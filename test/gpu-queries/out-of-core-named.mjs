@@ -20,12 +20,21 @@ const experiments = {
     staged: [{ residentShare: 0.4, radixBits: 4, chunkRows }],
     triton: [{ interleave: { device: 1, far: 3 }, radixBits: 2, secondRadixBits: 3, chunkRows: 16 * chunkRows }],
     "triton-uncached": [{ partitioner: "shared", radixBits: 2, chunkRows: 16 * chunkRows }],
-    "stream-probe": [{ chunkRows }],
+    "stream-probe": [
+        { chunkRows },
+        { streamProbe: "sorted", chunkRows: 16 * chunkRows, overlap: false },
+        { streamProbe: "partitioned", chunkRows },
+        { streamProbe: "partitioned", overlap: false },
+        { streamProbe: "table", chunkRows }
+    ],
     "npj-far": [
         { interleave: { device: 1, far: 1 }, chunkRows },
         { interleave: { device: 0, far: 1 }, chunkRows }
     ],
-    "cpu-partitioned": [{ radixBits: 6, chunkRows }]
+    "cpu-partitioned": [
+        { radixBits: 6, chunkRows },
+        { radixBits: 6, chunkRows, overlap: false }
+    ]
 };
 
 function tablesOf(seed, keys, nullPercent) {

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "baseline_join/baseline_join_policy.hpp"
@@ -85,18 +87,18 @@ std::vector<std::vector<std::string>> expected_partitions(const HostSide& side, 
 }
 
 void check_partition(uint64_t rows, uint32_t key_width, const std::vector<uint32_t>& widths, int radix_bits,
-                     uint32_t threads, double null_share) {
+                     uint32_t threads, double null_share, const cuda::CpuPartitioner::Beside& beside = {}) {
     const HostSide side = make_side(rows, key_width, widths, null_share);
     const cuda::RowLayout layout = cuda::RowLayout::make(key_width, widths);
     const std::atomic<bool> cancelled{false};
     const cuda::Chunk chunk = side.chunk();
     cuda::CpuPartitioner partitioner(layout, radix_bits, threads, chunk, cancelled);
-    partitioner.count();
+    partitioner.count(beside);
     const std::vector<std::vector<std::string>> expected = expected_partitions(side, layout, radix_bits);
     const std::vector<uint64_t>& first = partitioner.first();
     CHECK_EQ(first.size(), expected.size() + 1);
     LineMemory memory(partitioner.rows() * layout.row_bytes());
-    partitioner.move(memory.data());
+    partitioner.move(memory.data(), beside);
     for (size_t p = 0; p < expected.size(); ++p) {
         std::vector<std::string> found;
         for (uint64_t row = first[p]; row < first[p + 1]; ++row) {
@@ -132,6 +134,29 @@ GPU_TEST("baseline join: the CPU partitions on several threads") {
     for (const uint32_t threads : {2U, 5U, 64U, 0U}) {
         check_partition(rows, 8, {8}, 6, threads, 0);
         check_partition(rows, 4, {4, 4}, 12, threads, 0.05);
+    }
+}
+
+GPU_TEST("baseline join: the CPU partitions while its caller does something else") {
+    const uint64_t rows = 3 * cuda::kRowsPerThreadMin + 1;
+    for (const uint32_t threads : {1U, 3U}) {
+        // It has work for ever, for a while, and work that fails, after which the threads have ended, too.
+        uint64_t steps = 0;
+        const std::thread::id caller = std::this_thread::get_id();
+        check_partition(rows, 8, {8}, 6, threads, 0.05, [&] {
+            CHECK(std::this_thread::get_id() == caller);
+            return ++steps > 0;
+        });
+        CHECK(steps >= 2);  // once in either pass
+        steps = 0;
+        check_partition(rows, 8, {8}, 6, threads, 0.05, [&] { return ++steps % 3 != 0; });
+        bool failed = false;
+        try {
+            check_partition(rows, 8, {8}, 6, threads, 0, []() -> bool { throw std::runtime_error("a step"); });
+        } catch (const std::runtime_error& error) {
+            failed = std::string(error.what()) == "a step";
+        }
+        CHECK(failed);
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins that the one beyond GPU memory is compared with: results of each. What they do with memory and errors is in
 // baseline_join_failing_test.cu, the CPU's partitioner in baseline_join_partition_test.cu.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -172,6 +173,42 @@ GPU_TEST("baseline join: partitions of the CPU that are larger than the pages, o
             // All rows are one chunk, and one run of the partitioner.
             check.cuts[0] = check.cuts[1] = {2 * rows};
             check.expect(BaselineAlgorithm::kCpuPartitioned, spec, "one chunk, " + what);
+        }
+    }
+}
+
+// Partitions of the working set are kept, the others come afterwards; probe rows are of both, of one kind, or none.
+GPU_TEST("baseline join: the build side comes in while the CPU partitions the probe side") {
+    const uint64_t rows = small_or_full(3000, 40000);
+    const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
+    const KeyedRelation build(keys, 8, {8}, test_seed(), 0.05);
+    const KeyedRelation probe(foreign_keys(keys, 2 * rows, 0.8, test_seed()), 8, {8}, test_seed() + 1, 0.05);
+    const KeyedRelation one({keys.front()}, 8, {8}, test_seed() + 1);
+    for (const bool few_rows : {false, true}) {
+        BaselineCheck check(build, few_rows ? one : probe);
+        // As chunks are planned, and all rows in one, beside which the whole ring is filled again and again.
+        for (const bool one_chunk : {false, true}) {
+            if (one_chunk) check.cuts[1] = {2 * rows};
+            for (const uint64_t share : {1, 2, 8}) {
+                BaselineSpec spec = check.spec(JoinResultKind::kRows, ample_sizes(rows, 4));
+                spec.join.sizes.pages /= share;
+                spec.threads = 3;
+                std::vector<uint64_t> kept;
+                for (const bool overlap : {true, false}) {
+                    spec.overlap = overlap;
+                    const std::string what = std::to_string(share) + ", overlap " + std::to_string(overlap);
+                    const BaselineOutcome outcome = check.run(test_device(), BaselineAlgorithm::kCpuPartitioned, spec);
+                    check.check(spec, outcome, "working set of 1 / " + what);
+                    kept.push_back(outcome.report.resident_partitions);
+                }
+                CHECK_EQ(kept[0], kept[1]);
+                spec.join.sizes.resident_partitions = 3;
+                const BaselineOutcome fewer = check.run(test_device(), BaselineAlgorithm::kCpuPartitioned, spec);
+                check.check(spec, fewer, "a working set of three partitions at most");
+                CHECK_EQ(fewer.report.resident_partitions, std::min<uint64_t>(3, kept[0]));
+                CHECK_EQ(kept[0] == 16, share == 1);
+                CHECK(share != 2 || kept[0] > 0);
+            }
         }
     }
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -190,6 +191,7 @@ GPU_TEST("plugin: a join to compare with of numbers that no enumeration has, and
         CHECK(stream == nullptr);
     };
     refuses_baseline([](BaselineJoinSpec& spec) { spec.algorithm = static_cast<BaselineJoin>(kBaselineJoins); });
+    refuses_baseline([](BaselineJoinSpec& spec) { spec.stream_probe = static_cast<StreamProbe>(kStreamProbes); });
     refuses_baseline([](BaselineJoinSpec& spec) { spec.join.kind.emit = JoinEmit::kProbeOnce; });
     refuses_baseline([](BaselineJoinSpec& spec) { spec.join.sizes.radix_bits = -1; });
     refuses_baseline([](BaselineJoinSpec& spec) { spec.join.sizes.chunk_rows = 0; });
@@ -200,9 +202,11 @@ GPU_TEST("plugin: a join to compare with of numbers that no enumeration has, and
 
 GPU_TEST("plugin: joins to compare with run, within the memory that the model says") {
     Plugin plugin;
-    for (int algorithm = 0; algorithm < kBaselineJoins; ++algorithm) {
+    // The first join, in each of its ways, and the others.
+    for (int number = 0; number < kStreamProbes + kBaselineJoins - 1; ++number) {
         BaselineJoinSpec spec;
-        spec.algorithm = static_cast<BaselineJoin>(algorithm);
+        spec.algorithm = static_cast<BaselineJoin>(std::max(0, number - kStreamProbes + 1));
+        spec.stream_probe = static_cast<StreamProbe>(std::min(number, kStreamProbes - 1));
         spec.join = count_spec();
         spec.build_rows = 10;
         spec.shares.device = 1;

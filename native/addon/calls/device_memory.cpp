@@ -100,6 +100,7 @@ Napi::Value baseline_join_memory_call(const Napi::CallbackInfo& info) {
     spec.algorithm = decode_baseline_join(options["algorithm"]);
     spec.build_rows = options["buildRows"].count();
     spec.shares = decode_interleave(options["interleave"]);
+    spec.stream_probe = decode_stream_probe(options["streamProbe"]);
     options.finish();
     const cuda::BaselineMemory memory = told_by_model([&] { return cuda::baseline_join_memory(spec); });
     auto object = Napi::Object::New(env);
@@ -128,6 +129,7 @@ Napi::Value device_algorithms_call(const Napi::CallbackInfo& info) {
     object.Set("joins", list(cuda::kJoinAlgorithmNames, cuda::kJoinAlgorithms));
     object.Set("groupBys", list(cuda::kGroupByAlgorithmNames, cuda::kGroupByAlgorithms));
     object.Set("baselineJoins", list(cuda::kBaselineJoinNames, cuda::kBaselineJoins));
+    object.Set("streamProbes", list(cuda::kStreamProbeNames, cuda::kStreamProbes));
     object.Set("partitioners", list(cuda::kFarPartitionerNames, cuda::kFarPartitioners));
     return object;
 }

@@ -35,6 +35,8 @@ uint32_t decode_key_bytes(const Field& field);
 cuda::JoinKind decode_join_kind(Fields& fields);
 cuda::FarPartitioner decode_partitioner(const Field& field);
 cuda::BaselineJoin decode_baseline_join(const Field& field);
+// null: any, where it does not matter.
+cuda::StreamProbe decode_stream_probe(const Field& field);
 // Radix bits of a coherent join's second pass; null: the join's choice, which is 0.
 int32_t decode_split_bits(const Field& field);
 // Pages that take turns; null: none are named.

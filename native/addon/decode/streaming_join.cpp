@@ -98,6 +98,8 @@ std::optional<BaselineChoice> decode_baseline(const Field& field, const OutOfCor
     BaselineChoice baseline;
     baseline.algorithm = decode_baseline_join(fields["algorithm"]);
     baseline.shares = decode_interleave(fields["interleave"]);
+    baseline.stream_probe = decode_stream_probe(fields["streamProbe"]);
+    baseline.overlap = fields["overlap"].boolean();
     fields.finish();
     const cuda::StreamSizes& sizes = stage.join.sizes;
     const bool plain = !stage.coherent && sizes.filter_words == 0 && sizes.disk_blocks == 0;
@@ -308,6 +310,10 @@ cuda::FarPartitioner decode_partitioner(const Field& field) {
 
 cuda::BaselineJoin decode_baseline_join(const Field& field) {
     return field.one_of<cuda::BaselineJoin>(cuda::kBaselineJoinNames);
+}
+
+cuda::StreamProbe decode_stream_probe(const Field& field) {
+    return field.is_null() ? cuda::StreamProbe::kSorted : field.one_of<cuda::StreamProbe>(cuda::kStreamProbeNames);
 }
 
 int32_t decode_split_bits(const Field& field) {

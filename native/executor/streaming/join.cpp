@@ -105,6 +105,8 @@ class OutOfCore {
         for (const int side : {kBuildSide, kProbeSide}) SPILLWAY_CHECK(inputs_[side].stream == nullptr);
         spec.build_rows = static_cast<uint64_t>(source_of(kBuildSide).rows());
         spec.shares = stage_.baseline->shares;
+        spec.stream_probe = stage_.baseline->stream_probe;
+        spec.overlap = stage_.baseline->overlap;
         spec.threads = static_cast<uint32_t>(stage_.workers);
         return GpuStream::begin(device, spec);
     }

@@ -100,6 +100,8 @@ struct ResultColumn {
 struct BaselineChoice {
     cuda::BaselineJoin algorithm = cuda::BaselineJoin::kStreamProbe;
     cuda::StripeShares shares;
+    cuda::StreamProbe stream_probe = cuda::StreamProbe::kSorted;
+    bool overlap = true;  // of copies with what else it does
 };
 
 struct OutOfCoreStage {

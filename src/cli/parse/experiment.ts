@@ -13,6 +13,11 @@ function parseInterleave(option: string, text: string): { device: number; far: n
 
 const count = (option: string, text: string): number => parseCount(option, text);
 
+function parseFlag(option: string, text: string): boolean {
+    if (text === "true" || text === "false") return text === "true";
+    throw new UsageError(`--${option} needs true or false, not "${text}".`);
+}
+
 const parsers: Readonly<Record<keyof ExperimentOptions, (option: string, text: string) => unknown>> = {
     partitioner: (_, text) => text,
     interleave: parseInterleave,
@@ -21,7 +26,9 @@ const parsers: Readonly<Record<keyof ExperimentOptions, (option: string, text: s
     radixBits: count,
     secondRadixBits: count,
     partitionBlocks: count,
-    gatherBlocks: count
+    gatherBlocks: count,
+    streamProbe: (_, text) => text,
+    overlap: parseFlag
 };
 
 /** `name=value`, separated by commas: the option `experiment` of the API, which checks ranges and names of kernels. */

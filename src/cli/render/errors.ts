@@ -24,7 +24,7 @@ const generalRemedies: Record<ErrorCode, string | null> = {
     INTEGER_OVERFLOW: "The sum does not fit 64 bits: convert the column to decimal or float64 before summing.",
     ABORTED: null,
     CLOSED: null,
-    NO_DEVICE: 'Give --device cpu; "spillway machine" says why no GPU is used.',
+    NO_DEVICE: 'Give --device cpu, and no --algorithm that runs on a GPU; "spillway machine" says why no GPU is used.',
     NATIVE_MISSING: null, // its message has a list
     INTERNAL: "This is a defect of Spillway: please report it with the command and this message."
 };
@@ -63,6 +63,10 @@ function remedyOf(error: SpillwayError, remedies: Remedies): string | null {
     }
     if (error.code === "UNSUPPORTED_TYPE" && details["aggregate"] !== undefined) {
         return "Name another column in --aggregate, or another function: count, first and any take every type.";
+    }
+    // Without a GPU the name alone is in the way: "auto", the default, falls back to the CPU.
+    if (error.code === "NO_DEVICE" && details["algorithm"] !== undefined) {
+        return 'Leave --algorithm out, or run this where a GPU is; "spillway machine" says why no GPU is used.';
     }
     return remedies[error.code] ?? generalRemedies[error.code] ?? flagHint(error);
 }

@@ -99,6 +99,8 @@ cuda::BaselineSpec make_far_spec(const OutOfCoreOptions& options) {
     spec.join = make_spec(options);
     spec.build_rows = options.bench.workload.build_rows;
     spec.load_percent = static_cast<uint32_t>(options.load_percent);
+    spec.stream_probe = options.stream_probe;
+    spec.overlap = options.overlap != 0;
     spec.shares.device = static_cast<uint32_t>(options.device_stripes);
     spec.shares.host = static_cast<uint32_t>(options.host_stripes);
     spec.key_range = options.bench.workload.build_domain();

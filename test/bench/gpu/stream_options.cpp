@@ -95,6 +95,15 @@ KnownOptions own_options(OutOfCoreOptions& options) {
                  }
                  options.algorithm = parse_word(n, v, words);
              }},
+            {"--stream-probe",
+             [&](Text n, Text v) {
+                 std::vector<std::pair<std::string, cuda::StreamProbe>> words;
+                 for (int w = 0; w < cuda::kStreamProbes; ++w) {
+                     words.emplace_back(cuda::kStreamProbeNames[w], static_cast<cuda::StreamProbe>(w));
+                 }
+                 options.stream_probe = parse_word(n, v, words);
+             }},
+            {"--overlap", [&](Text n, Text v) { options.overlap = parse_number(n, v); }},
             {"--load-percent", [&](Text n, Text v) { options.load_percent = parse_number(n, v); }},
             {"--device-stripes", [&](Text n, Text v) { options.device_stripes = parse_number(n, v); }},
             {"--host-stripes", [&](Text n, Text v) { options.host_stripes = parse_number(n, v); }},
@@ -115,6 +124,7 @@ void check_out_of_core(const OutOfCoreOptions& options) {
            "--warmup 1 or more for --busy-multiprocessors: memory and code must be there before");
     expect(options.sizes.filter_words == 0 || options.algorithm == cuda::BaselineAlgorithm::kStaged,
            "--filter-words for staged alone: other algorithms have no filter");
+    expect(options.overlap <= 1, "0 or 1 for --overlap");
     expect(options.load_percent > 0 && options.load_percent <= 90, "1 to 90 for --load-percent");
     expect(options.algorithm != cuda::BaselineAlgorithm::kNpjFarPerfect || options.bench.workload.unique_build_keys(),
            "no --distinct for npj-far-perfect, whose build keys come once each");

@@ -39,7 +39,9 @@ struct OutOfCoreOptions {
     FarPlace inputs = FarPlace::kHost;
     std::optional<FarPlace> spill;  // where spilled rows go; where the inputs are, unless said otherwise
     cuda::StreamSizes sizes;        // --page-rows 0: triton chooses
-    uint64_t load_percent = 50;     // tables of linear probing
+    cuda::StreamProbe stream_probe = cuda::StreamProbe::kTable;
+    uint64_t overlap = 1;        // of copies with joins, or with partitioning by the CPU
+    uint64_t load_percent = 50;  // tables of linear probing
     // Stripes of a table by tier; none: as many of the device's as are free.
     uint64_t device_stripes = 0;
     uint64_t host_stripes = 0;

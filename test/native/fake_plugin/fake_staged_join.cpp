@@ -87,7 +87,9 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const BaselineJoinSpec& spec)
       filter_(0) {
     check_sizes(spec.join);
     require(spec.join.kind.inner(), "inner joins alone");
-    if (spec.algorithm != BaselineJoin::kCpuPartitioned) rows_of_key_max_ = kRowsOfKeyMax;
+    const bool probes = spec.algorithm == BaselineJoin::kStreamProbe;
+    const bool has_table = probes ? spec.stream_probe == StreamProbe::kTable : spec.algorithm == BaselineJoin::kNpjFar;
+    if (has_table) rows_of_key_max_ = kRowsOfKeyMax;
     memory_ = OperationMemory(gpu, spillway::cuda::baseline_join_memory(spec).device_bytes, "a join out of core");
 }
 

@@ -125,7 +125,7 @@ const cudaRooms: Record<string, readonly string[]> = {
     staged_join: indexed,
     staged_group_by: [...streamed, "group_by", "group_by/plan"],
     coherent_join: [...indexed, "far_partition", "hash_join"],
-    baseline_join: [...indexed, "staged_join", "coherent_join"],
+    baseline_join: [...indexed, "hash_join", "sort_merge_join", "staged_join", "coherent_join"],
     plugin: [
         ...[...onDevice, "tier", "relation", "memory_model", "stream"],
         ...["staged_join", "staged_group_by", "coherent_join", "baseline_join"]

@@ -75,6 +75,14 @@ describe("the advice fits the command", () => {
         expect(errorText(new SpillwayError("OUT_OF_MEMORY", "no room", device))).toContain("--device-memory allows");
     });
 
+    test("for a GPU that is not there: no remedy that a name would refuse", () => {
+        const none = new SpillwayError("NO_DEVICE", "no GPU", { option: "device" });
+        expect(errorText(none)).toContain("Give --device cpu, and no --algorithm that runs on a GPU");
+        const named = new SpillwayError("NO_DEVICE", "no GPU", { option: "algorithm", algorithm: "triton" });
+        expect(errorText(named)).toContain("Leave --algorithm out, or run this where a GPU is");
+        expect(errorText(named)).not.toContain("--device cpu");
+    });
+
     test("for a file that may not grow: no space is missing", () => {
         const text = (errno: string) =>
             errorText(new SpillwayError("DISK_FULL", "too large", { errno }), { DISK_FULL: "Free space." });

@@ -2,7 +2,8 @@
 // Joins that need not fit GPU memory, by name: they run out of core where their tables would fit, have the rows of the
 // CPU engine, and are errors where they cannot be; and the join of the CPU engine that has a name.
 import { makeVector, Table } from "apache-arrow";
-import { outOfCoreJoinAlgorithms, type JoinAlgorithm, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import { outOfCoreJoinAlgorithms } from "spillway";
+import type { ExperimentOptions, JoinAlgorithm, Query, Runtime, RuntimeOptions } from "spillway";
 import { describe, expect, test } from "vitest";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { cellTable } from "../../support/cells.js";
@@ -104,8 +105,9 @@ test("what a table of linear probing meets too often is an error, and no other j
     const rows = usesRealGpu ? 60_000 : 2000;
     const repeated = new Table({ k: makeVector(new BigInt64Array(rows).fill(7n)) });
     await withRuntime({ device: "auto", memory }, async (runtime) => {
-        const made = (algorithm: JoinAlgorithm): Query =>
+        const made = (algorithm: JoinAlgorithm, experiment: ExperimentOptions = {}): Query =>
             runtime.join({
+                experiment,
                 ...{
                     left: runtime.fromTable(repeated),
                     right: runtime.fromTable(keyed(10, 1, "r")),
@@ -115,11 +117,14 @@ test("what a table of linear probing meets too often is an error, and no other j
                 hints: { buildSide: "left" }
             });
         for (const algorithm of ["stream-probe", "npj-far"] as const) {
-            const error = await failure(() => made(algorithm).count());
+            const experiment = algorithm === "npj-far" ? {} : { streamProbe: "table" as const };
+            const error = await failure(() => made(algorithm, experiment).count());
             expect(error).toMatchObject({ code: "UNSUPPORTED_TYPE", details: { reason: "deviceUnsupported" } });
             expect(String(error)).toMatch(/linear probing is not for/);
         }
         expect(await made("cpu-partitioned").count()).toBe(rows);
+        expect(await made("stream-probe").count()).toBe(rows);
+        expect(await made("stream-probe", { streamProbe: "partitioned" }).count()).toBe(rows);
     });
 });
 
@@ -130,9 +135,14 @@ test("experiments change how joins run, and no row", async () => {
         "triton-uncached": [
             { partitioner: "linear", partitionBlocks: 3, gatherBlocks: 2, chunkRows: 512, radixBits: 1 }
         ],
-        "stream-probe": [{ chunkRows: 64 }],
+        "stream-probe": [
+            { chunkRows: 64 },
+            { streamProbe: "partitioned", overlap: false },
+            { streamProbe: "table", chunkRows: 64, overlap: false },
+            { streamProbe: "sorted", overlap: false }
+        ],
         "npj-far": [{ interleave: { device: 0, far: 1 }, chunkRows: 128 }],
-        "cpu-partitioned": [{ chunkRows: 64, radixBits: 5 }]
+        "cpu-partitioned": [{ chunkRows: 64, radixBits: 5 }, { overlap: false }, { residentShare: 0.5 }]
     } as const;
     const expected = await withRuntime({ device: "cpu" }, async (cpu) =>
         rowTexts(cellTable(await joined(cpu, {}).toTable()))
@@ -198,6 +208,8 @@ test("the command line takes names and experiments", async () => {
     );
     expect([triton.code, triton.stdout]).toEqual([0, expected]);
     expect(triton.stderr).toMatch(/^ {2}count: triton \(user\), .* on the GPU; link /m);
+    const probe = await run("--algorithm", "stream-probe", "--experiment", "streamProbe=partitioned,overlap=false");
+    expect([probe.code, probe.stdout]).toEqual([0, expected]);
     expect((await run("--algorithm", "cpu-radix", "--experiment", "radixBits=3")).stdout).toBe(expected);
     for (const [experiment, message] of [
         ["interleave=1", /needs pages of GPU and of host memory, such as 1:3/],
@@ -205,7 +217,9 @@ test("the command line takes names and experiments", async () => {
         ["radixBits=2,radixBits=3", /names radixBits twice/],
         ["residentShare=2", /needs a number from 0 to 1/],
         ["radixBits=15", /experiment\.radixBits/],
-        ["partitioner=best", /experiment\.partitioner/]
+        ["partitioner=best", /experiment\.partitioner/],
+        ["streamProbe=hash", /experiment\.streamProbe/],
+        ["overlap=no", /needs true or false, not "no"/]
     ] as const) {
         const refused = await run("--experiment", experiment);
         expect([experiment, refused.code === 0]).toEqual([experiment, false]);

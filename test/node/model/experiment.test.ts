@@ -10,7 +10,7 @@ describe("values", () => {
     test("are kept as they are", () => {
         const all = {
             ...{ partitioner: "bulk", interleave: { device: 1, far: 3 }, chunkRows: 64, radixBits: 0 },
-            ...{ secondRadixBits: 14, partitionBlocks: 1, gatherBlocks: 1024 }
+            ...{ secondRadixBits: 14, partitionBlocks: 1, gatherBlocks: 1024, streamProbe: "sorted", overlap: false }
         };
         expect(checkExperiment(all)).toEqual(all);
         expect(checkExperiment({ residentShare: 0 })).toEqual({ residentShare: 0 });
@@ -35,7 +35,9 @@ describe("values", () => {
         [{ radixBits: 15 }, "experiment.radixBits"],
         [{ secondRadixBits: -1 }, "experiment.secondRadixBits"],
         [{ partitionBlocks: 0 }, "experiment.partitionBlocks"],
-        [{ gatherBlocks: 1025 }, "experiment.gatherBlocks"]
+        [{ gatherBlocks: 1025 }, "experiment.gatherBlocks"],
+        [{ streamProbe: "hash" }, "experiment.streamProbe"],
+        [{ overlap: 1 }, "experiment.overlap"]
     ])("%j is refused", (experiment, option) => {
         const refused = (): unknown => checkExperiment(experiment);
         expect(refused).toThrow(SpillwayError);
@@ -64,6 +66,9 @@ test("a join that has a name takes what changes it, and nothing else", () => {
         /`experiment.interleave` changes nothing of `algorithm` "staged", which takes `residentShare`, `chunkRows`/
     );
     expect(() => checkExperimentOf("npj", { radixBits: 1 })).toThrow(/"npj", which takes none; leave it out/);
+    expect(() => checkExperimentOf("stream-probe", { streamProbe: "table", overlap: false })).not.toThrow();
+    expect(() => checkExperimentOf("npj-far", { overlap: true })).toThrow(/which takes `interleave`, `chunkRows`;/);
+    expect(() => checkExperimentOf("cpu-partitioned", { streamProbe: "table" })).toThrow(/changes nothing/);
     expect(() => checkExperimentOf("cpu-radix", { radixBits: 1, secondRadixBits: 2 })).not.toThrow();
     expect(() => checkExperimentOf("triton-uncached", { residentShare: 0.5 })).toThrow(/changes nothing/);
 });

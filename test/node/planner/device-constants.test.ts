@@ -8,7 +8,7 @@ const listed = (names: readonly string[]): string => names.map((name) => `    "$
 
 /** The file as the engine would write it. */
 function written(): string {
-    const { joins, groupBys, partitioners, baselineJoins } = binding.deviceAlgorithms();
+    const { joins, groupBys, partitioners, baselineJoins, streamProbes } = binding.deviceAlgorithms();
     const lines = Object.entries(binding.deviceConstants()).map(([name, value]) => `    ${name}: ${String(value)}`);
     return `// SPDX-License-Identifier: Apache-2.0
 
@@ -39,6 +39,11 @@ ${listed(partitioners)}
 // prettier-ignore
 export const deviceBaselineJoins = [
 ${listed(baselineJoins)}
+] as const;
+
+// prettier-ignore
+export const deviceStreamProbes = [
+${listed(streamProbes)}
 ] as const;
 `;
 }

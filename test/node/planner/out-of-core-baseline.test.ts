@@ -38,14 +38,41 @@ function planOf(algorithm: BaselineJoinAlgorithm, { limit = 8 * gibibyte, ...mor
 
 describe("memory is what the engine says", () => {
     test("a table has two slots and a bit each for a row, beside chunks", () => {
-        const { stage } = planOf("stream-probe");
+        const { stage } = planOf("stream-probe", { debug: { streamProbe: "table" } });
         const slots = 2 * 2 ** 26 + 1;
         const table = slots * 16 + 4 * Math.ceil(slots / 32);
         const chunks = stage.deviceBytes - table;
         expect(chunks).toBeGreaterThan(stage.sizes.chunkRows * 4 * 16);
         expect(chunks).toBeLessThan(stage.sizes.chunkRows * 9 * 16 + 17 * 2 ** 20);
         expect(stage.sizes).toMatchObject({ radixBits: 0, chunkSlots: 2, spillBytes: 0, filterWords: 0 });
-        expect(stage.baseline).toEqual({ algorithm: "stream-probe", interleave: null });
+        const baseline = { algorithm: "stream-probe", interleave: null, streamProbe: "table", overlap: true };
+        expect(stage.baseline).toEqual(baseline);
+    });
+
+    test("a build side that is kept is there as it comes, sorted or partitioned, and beside it large chunks", () => {
+        const rows = 2 ** 26;
+        const of = (streamProbe: "sorted" | "partitioned", limit = 16 * gibibyte) =>
+            planOf("stream-probe", { limit, debug: { streamProbe } }).stage;
+        const [sorted, partitioned] = [of("sorted"), of("partitioned")];
+        expect(planOf("stream-probe", { limit: 16 * gibibyte }).stage).toEqual(sorted);
+        for (const { sizes } of [sorted, partitioned]) {
+            expect(sizes).toMatchObject({ radixBits: 0, chunkSlots: 2, spillBytes: 0, chunkRows: rows / 16 });
+        }
+        // Columns with a bit; keys and numbers three times, numbers twice; or packed rows twice.
+        expect(sorted.deviceBytes).toBeGreaterThan(rows * (16 + 3 * 12 + 8));
+        expect(sorted.deviceBytes).toBeLessThan(rows * (16 + 3 * 12 + 8) * 1.25);
+        expect(partitioned.deviceBytes).toBeGreaterThan(rows * (16 + 2 * 16));
+        expect(partitioned.deviceBytes).toBeLessThan(rows * (16 + 2 * 16) * 1.35);
+        // Chunks get smaller where that makes room.
+        const tight = of("sorted", Math.floor(rows * (16 + 3 * 12 + 8) * 1.08));
+        expect(tight.sizes.chunkRows).toBeLessThan(rows / 16);
+        expect(tight.deviceBytes).toBeLessThan(rows * (16 + 3 * 12 + 8) * 1.08);
+        expect(() => of("sorted", 2 * gibibyte)).toThrow(/it takes [\d.]+ GiB of GPU memory at least/);
+        const many = { rows: [2 ** 32 + 1, 10] as const, limit: 2 ** 50, budgetBytes: 2 ** 50 };
+        expect(() => planOf("stream-probe", many)).toThrow(/it sorts row numbers of 32 bits/);
+        expect(
+            planOf("stream-probe", { ...many, debug: { streamProbe: "partitioned" } }).stage.deviceBytes
+        ).toBeGreaterThan(2 ** 32 * 16);
     });
 
     test("and stripes lie in GPU memory as far as it goes, or as they were asked for", () => {
@@ -73,14 +100,16 @@ describe("memory is what the engine says", () => {
         expect(stage.deviceBytes).toBeLessThan(staged.deviceBytes);
         expect(stage.deviceBytes).toBeGreaterThan(staged.deviceBytes / 2);
         expect(stage.sizes.spillBytes).toBeGreaterThanOrEqual(2 ** 27 * 16);
-        expect(stage.sizes).toMatchObject({ residentPartitions: 0, diskBlocks: 0, filterWords: 0 });
+        expect(stage.sizes).toMatchObject({ diskBlocks: 0, filterWords: 0 });
     });
 
     test("a model that no join could have is refused", () => {
         const { stage } = planOf("npj-far");
         const sized = { ...stage.layout.join, sizes: stage.sizes };
         const ask = (buildRows: number, interleave: object | null) => () =>
-            binding.baselineJoinMemory(sized, { algorithm: "npj-far", buildRows, interleave: interleave as never });
+            binding.baselineJoinMemory(sized, {
+                ...{ algorithm: "npj-far", buildRows, interleave: interleave as never, streamProbe: null }
+            });
         expect(ask(2 ** 50, { device: 1, far: 1 })).toThrow(/more build rows than any memory holds/);
         expect(ask(10, null)).toThrow(/stripes of a table lie in some memory/);
         expect(ask(10, { device: 0, far: 0 })).toThrow(/pages of some memory/);
@@ -127,6 +156,60 @@ describe("predictions", () => {
         expect(Math.min(counted.buildMs, counted.probeMs, counted.spilledMs)).toBeGreaterThan(0);
     });
 
+    test("the build side passes the link while the CPU partitions the probe side, as far as it is kept", () => {
+        const of = (limit: number, overlap: boolean) => {
+            const { stage, text } = planOf("cpu-partitioned", { limit, debug: { overlap } });
+            const share = stage.sizes.residentPartitions / 2 ** stage.sizes.radixBits;
+            return { ...stage.predicted, share, text };
+        };
+        const [both, after] = [of(8 * gibibyte, true), of(8 * gibibyte, false)];
+        expect([both.share, both.h2dBytes, both.buildMs]).toEqual([1, after.h2dBytes, after.buildMs]);
+        // Results come out beside what passes the link inwards: less than half of it is gone.
+        expect(both.spilledMs).toBeLessThan(after.spilledMs);
+        expect(both.probeMs).toBe(after.probeMs);
+        expect(both.text).toContain("100 % of the build side gets into GPU memory while the CPU partitions");
+        expect(after.text).toContain("100 % of the build side gets into GPU memory after both sides were partitioned");
+        const none = planOf("cpu-partitioned", { debug: { residentShare: 0 } });
+        expect(none.stage.sizes.residentPartitions).toBe(0);
+        expect(none.stage.predicted.spilledMs).toBe(after.spilledMs);
+        expect(none.text).toContain("none of the build side is kept in GPU memory");
+        const tight = of(gibibyte / 2, true);
+        expect(tight.share).toBeGreaterThan(0.1);
+        expect(tight.share).toBeLessThan(0.9);
+        expect(tight.spilledMs).toBeGreaterThan(both.spilledMs);
+        // A link that is slower than the CPU is what the second phase waits for.
+        const profile = { ...queryOf("cpu-partitioned", {}).profile, deviceCopyInBytesPerMs: 1e5 };
+        const slow = planOf("cpu-partitioned", { profile }).stage.predicted;
+        expect(slow.probeMs).toBeCloseTo((2 ** 26 * 16) / 1e5, 3);
+    });
+
+    test("kernels sort or partition the build side once, and run beside the copies of chunks or after them", () => {
+        const of = (streamProbe: "sorted" | "partitioned" | "table", overlap: boolean) =>
+            planOf("stream-probe", { limit: 16 * gibibyte, sink: "count", debug: { streamProbe, overlap } });
+        const ms = (...asked: Parameters<typeof of>) => of(...asked).stage.predicted;
+        const table = ms("table", true);
+        for (const streamProbe of ["sorted", "partitioned"] as const) {
+            const [both, after] = [ms(streamProbe, true), ms(streamProbe, false)];
+            expect(both.h2dBytes).toBe(table.h2dBytes);
+            // What the build side takes in GPU memory comes after the last of its chunks, whatever overlaps.
+            expect(both.buildMs).toBeGreaterThan(table.buildMs);
+            expect(both.buildMs).toBe(after.buildMs);
+            expect(after.probeMs).toBeGreaterThan(1.05 * both.probeMs);
+            expect(after.probeMs).toBeLessThan(2.1 * both.probeMs);
+            const chunked = planOf("stream-probe", {
+                ...{ limit: 16 * gibibyte, sink: "count", debug: { streamProbe, chunkRows: 2 ** 14 } }
+            }).stage.predicted;
+            // The build side is read again for each of 4,096 chunks.
+            expect(chunked.probeMs).toBeGreaterThan(4 * both.probeMs);
+        }
+        expect(of("sorted", true).text).toMatch(/the build side sorted in GPU memory, with which each chunk is sorted/);
+        expect(of("sorted", false).text).toMatch(/copies, joins and results of chunks one after the other/);
+        expect(of("partitioned", true).text).toMatch(/with which each chunk is partitioned and joined, chunks of/);
+        expect(of("partitioned", true).text).toMatch(/histograms: of either side's rows, by the GPU/);
+        expect(of("table", true).text).toMatch(/^ +a hash table in GPU memory, chunks of [\d,]+ rows$/m);
+        expect(of("partitioned", true).stage.work.histogram).toBe("gpu");
+    });
+
     test("slots in host memory pass it too", () => {
         const of = (limit: number) => planOf("npj-far", { limit, sink: "count" }).stage;
         const [{ predicted: near }, { predicted: far, baseline }] = [of(8 * gibibyte), of(gibibyte / 2)];
@@ -143,7 +226,7 @@ describe("predictions", () => {
 
     test("explain says where rows are", () => {
         const lines = {
-            "stream-probe": /^ +a hash table in GPU memory, chunks of [\d,]+ rows$/m,
+            "stream-probe": /^ +the build side sorted in GPU memory, .*, chunks of [\d,]+ rows$/m,
             "npj-far": /^ +a hash table in stripes of GPU and host memory, \d+ to \d+, chunks of [\d,]+ rows$/m,
             "cpu-partitioned": /^ +2\^\d+ partitions in host memory, [\d.]+ GiB at most, chunks of [\d,]+ rows$/m
         };

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BaselineJoinAlgorithm } from "../../../model/algorithms.js";
-import type { OutOfCoreFilter, OutOfCoreJoinWork, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import type {
+    OutOfCoreBaseline,
+    OutOfCoreFilter,
+    OutOfCoreJoinWork,
+    OutOfCoreSizes
+} from "../../../plan/out-of-core-stage.js";
 import { requireKnownRows, requirePairs } from "../coherent/row-layout.js";
 import { noFilter } from "../join/filter.js";
 import { layoutOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
@@ -11,17 +16,21 @@ import { predictBaseline } from "./predict.js";
 import { chooseBaselineSizes } from "./sizes.js";
 
 const ways: Readonly<Record<BaselineJoinAlgorithm, string>> = {
-    "stream-probe": "probe rows stream past a hash table in GPU memory",
+    "stream-probe": "probe rows stream past the build side in GPU memory",
     "npj-far": "probe rows stream past a hash table in GPU and host memory",
     "cpu-partitioned": "partitioned by the CPU in host memory"
 };
 
 const noneHere: OutOfCoreFilter = { bytes: 0, droppedShare: 0, reason: "no rows are spilled" };
 
-function workOf(algorithm: BaselineJoinAlgorithm, { radixBits }: OutOfCoreSizes, buildRows: number): OutOfCoreJoinWork {
+function workOf(
+    { algorithm, streamProbe }: OutOfCoreBaseline,
+    { radixBits }: OutOfCoreSizes,
+    buildRows: number
+): OutOfCoreJoinWork {
     const isPartitioned = algorithm === "cpu-partitioned";
     return {
-        histogram: "none",
+        histogram: isPartitioned ? "cpu" : streamProbe === "partitioned" ? "gpu" : "none",
         streams: [isPartitioned ? "partitions in" : "chunks in", "kernels", "results out"],
         secondPass: isPartitioned ? "sort" : "none",
         secondPassBits: isPartitioned ? sortPassBits(buildRows / 2 ** radixBits, radixBits) : 0,
@@ -44,14 +53,15 @@ export function baselineDraft(facts: JoinFacts, algorithm: BaselineJoinAlgorithm
         filter: noFilter,
         linkBytesPerMs: query.profile.deviceCopyInBytesPerMs
     };
-    const { sizes, baseline, told, farShare } = chooseBaselineSizes(algorithm, request);
+    const chosen = chooseBaselineSizes(algorithm, request);
+    const { sizes, baseline, told } = chosen;
     return {
         ...{ layout: costed.layout, sizes, coherent: null, baseline, deviceBytes: told.deviceBytes },
-        predicted: predictBaseline(algorithm, load, farShare),
+        predicted: predictBaseline(load, chosen),
         filter: noneHere,
         heldBytes: load.heldBytes,
         rings: ringBytes(memory, sizes),
-        work: workOf(algorithm, sizes, estimator.of(node[sides.build]).rows),
+        work: workOf(baseline, sizes, estimator.of(node[sides.build]).rows),
         way: ways[algorithm]
     };
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, formatBytes, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { BaselineJoinAlgorithm } from "../../../model/algorithms.js";
-import type { Interleave } from "../../../model/experiment.js";
+import type { Interleave, StreamProbe } from "../../../model/experiment.js";
 import type { BaselineJoinMemory } from "../../../plan/device-memory-model.js";
 import type { OutOfCoreBaseline, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
@@ -19,6 +19,12 @@ import {
 
 /** Chunks in GPU memory of joins that stream past a table: one is copied while the other is joined. */
 const streamedChunks = 2;
+/** A build side that each chunk's join reads is so many chunks at most, by their bytes. */
+const buildPartsOfChunk = 16;
+/** Rows of a side that are merge-sorted at most. */
+const sortedRowsMax = 2 ** 32;
+/** Stripes of a table without GPU memory. */
+const noneNear: Interleave = { device: 0, far: 1 };
 /** Partitions in host memory lie in blocks, which are larger than their rows. */
 const partitionedSlack = 1.03;
 
@@ -34,9 +40,9 @@ function memoryOf(
     { memory: { model, shape }, buildRows }: SizeRequest,
     algorithm: BaselineJoinAlgorithm,
     sizes: OutOfCoreSizes,
-    interleave: Interleave | null
+    { interleave = null, streamProbe = null }: Partial<Pick<OutOfCoreBaseline, "interleave" | "streamProbe">> = {}
 ): BaselineJoinMemory {
-    return model.baselineJoinMemory({ ...shape, sizes }, { algorithm, buildRows, interleave });
+    return model.baselineJoinMemory({ ...shape, sizes }, { algorithm, buildRows, interleave, streamProbe });
 }
 
 /** Sizes of joins that have no partitions and no pages, and spill nothing. */
@@ -48,34 +54,54 @@ function streamedSizes(chunkRows: number): OutOfCoreSizes {
     };
 }
 
-/** As large as copies want them, and no larger than half of what the limit leaves beside the rest. */
-function chunkRowsOf(request: SizeRequest, beside: (sizes: OutOfCoreSizes) => number): number {
+/** Bytes of GPU memory that sizes come to: in all, and beside the build side. */
+type Taken = (sizes: OutOfCoreSizes) => { readonly all: number; readonly beside: number };
+
+/** As large as copies want them, and no larger than half of the limit, or what it leaves beside the build side. */
+function chunkRowsOf(request: SizeRequest, taken: Taken, bytesMax = chunkBytesMax): number {
     const { memory, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
-    const most = powerOfTwoAtMost(chunkBytesMax / memory.widestRowBytes);
+    const most = powerOfTwoAtMost(bytesMax / memory.widestRowBytes);
     let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
-    const fits = (sizes: OutOfCoreSizes): boolean =>
-        beside(sizes) <= limitBytes / 2 && pinnedBytes(ringBytes(memory, sizes)) <= hostBytes * ringShare;
+    const fits = (sizes: OutOfCoreSizes): boolean => {
+        const { all, beside } = taken(sizes);
+        const pinned = pinnedBytes(ringBytes(memory, sizes));
+        return all <= limitBytes && beside <= limitBytes / 2 && pinned <= hostBytes * ringShare;
+    };
     while (rows > chunkRowsLeast && !fits(streamedSizes(rows))) rows /= 2;
     return rows;
 }
 
-/** All of the table in GPU memory. Throws NotOnDevice where it does not fit. */
+/** Bytes of chunks whose join reads all of the build side: reading it twice takes less time than such a chunk. */
+function mergedChunkBytes({ memory, buildRows }: SizeRequest, streamProbe: StreamProbe): number {
+    const bytes = (buildRows * memory.rowBytes.build) / buildPartsOfChunk;
+    return streamProbe === "table" ? chunkBytesMax : Math.max(chunkBytesMax, bytes);
+}
+
+/** All of the build side in GPU memory. Throws NotOnDevice where it does not fit. */
 function streamProbeSizes(request: SizeRequest): BaselineSizes {
     const algorithm = "stream-probe";
-    const all = (sizes: OutOfCoreSizes): BaselineJoinMemory => memoryOf(request, algorithm, sizes, null);
-    const beside = (sizes: OutOfCoreSizes): number => all(sizes).deviceBytes - all(sizes).tableBytes;
-    const sizes = streamedSizes(chunkRowsOf(request, beside));
-    const told = all(sizes);
-    if (told.deviceBytes > request.limitBytes) throw NotOnDevice.below(told.deviceBytes);
-    return { sizes, baseline: { algorithm, interleave: null }, told, farShare: 0 };
+    const { streamProbe = "sorted", overlap = true } = request.debug;
+    const { buildRows, limitBytes } = request;
+    if (streamProbe === "sorted" && buildRows > sortedRowsMax) {
+        throw new NotOnDevice("it sorts row numbers of 32 bits, and the build side has more rows");
+    }
+    const toldOf = (sizes: OutOfCoreSizes): BaselineJoinMemory => memoryOf(request, algorithm, sizes, { streamProbe });
+    const taken: Taken = (sizes) => {
+        const { deviceBytes, tableBytes } = toldOf(sizes);
+        return { all: deviceBytes, beside: deviceBytes - tableBytes };
+    };
+    const sizes = streamedSizes(chunkRowsOf(request, taken, mergedChunkBytes(request, streamProbe)));
+    const told = toldOf(sizes);
+    if (told.deviceBytes > limitBytes) throw NotOnDevice.below(told.deviceBytes);
+    return { sizes, baseline: { algorithm, interleave: null, streamProbe, overlap }, told, farShare: 0 };
 }
 
 /** Stripes of the table: as they were asked for, or as many in GPU memory as fit. */
 function stripesOf(request: SizeRequest, sizes: OutOfCoreSizes): Interleave {
     const { interleave } = request.debug;
     if (interleave !== undefined) return interleave;
-    const none = memoryOf(request, "npj-far", sizes, { device: 0, far: 1 });
+    const none = memoryOf(request, "npj-far", sizes, { interleave: noneNear });
     const fitting = Math.floor((request.limitBytes - none.deviceBytes) / none.stripeBytes);
     const device = clamp(fitting, 0, none.stripes);
     return { device, far: none.stripes - device };
@@ -84,11 +110,13 @@ function stripesOf(request: SizeRequest, sizes: OutOfCoreSizes): Interleave {
 /** The table in GPU memory as far as it goes, and in host memory. Throws NotOnDevice where neither has room. */
 function npjFarSizes(request: SizeRequest): BaselineSizes {
     const algorithm = "npj-far";
-    const noneNear = { device: 0, far: 1 };
-    const beside = (sizes: OutOfCoreSizes): number => memoryOf(request, algorithm, sizes, noneNear).deviceBytes;
-    const sizes = streamedSizes(chunkRowsOf(request, beside));
+    const taken: Taken = (sizes) => {
+        const { deviceBytes } = memoryOf(request, algorithm, sizes, { interleave: noneNear });
+        return { all: deviceBytes, beside: deviceBytes };
+    };
+    const sizes = streamedSizes(chunkRowsOf(request, taken));
     const interleave = stripesOf(request, sizes);
-    const told = memoryOf(request, algorithm, sizes, interleave);
+    const told = memoryOf(request, algorithm, sizes, { interleave });
     if (told.deviceBytes > request.limitBytes) throw NotOnDevice.below(told.deviceBytes);
     const farStripes = told.stripes - told.deviceStripes;
     const farBytes = farStripes * told.stripeBytes;
@@ -97,7 +125,7 @@ function npjFarSizes(request: SizeRequest): BaselineSizes {
         throw lacksHost("the part of the hash table that does not fit GPU memory", farBytes, freeBytes);
     return {
         sizes: { ...sizes, spillBytes: farBytes },
-        baseline: { algorithm, interleave },
+        baseline: { algorithm, interleave, streamProbe: null, overlap: true },
         told,
         farShare: farStripes / told.stripes
     };
@@ -118,19 +146,31 @@ export function partitionedBytes(
     return rows.build * rowBytes.build + rows.probe * rowBytes.probe;
 }
 
+/**
+ * Partitions of the build side that find room in pages, of which each leaves half of one empty in the mean; or fewer,
+ * where that was asked for.
+ */
+function keptPartitions({ buildRows, debug }: SizeRequest, { radixBits, pageRows, pages }: OutOfCoreSizes): number {
+    const partitions = 2 ** radixBits;
+    const fitting = Math.floor(partitions * Math.min(1, pages / (buildRows / pageRows + partitions / 2)));
+    return Math.min(fitting, Math.round(partitions * (debug.residentShare ?? 1)));
+}
+
 /** The sizes of joins by copy engines, with all rows in host memory. Throws NotOnDevice where they do not fit it. */
 function cpuPartitionedSizes(request: SizeRequest): BaselineSizes {
     const algorithm = "cpu-partitioned";
     const { memory, buildRows, probeRows, hostBytes } = request;
-    const staged = { ...chooseSizes(request), residentPartitions: 0, diskBlockBytes: 0, diskBlocks: 0 };
+    const paged = chooseSizes(request);
+    const residentPartitions = keptPartitions(request, paged);
+    const staged = { ...paged, residentPartitions, diskBlockBytes: 0, diskBlocks: 0 };
     const bytes = Math.ceil(partitionedBytes(memory, { build: buildRows, probe: probeRows }) * partitionedSlack);
     const freeBytes = Math.floor(hostBytes - pinnedBytes(ringBytes(memory, staged)));
     if (bytes > freeBytes) throw lacksHost("what the CPU partitions", bytes, freeBytes);
     const sizes = { ...staged, spillBytes: bytes };
     return {
         sizes,
-        baseline: { algorithm, interleave: null },
-        told: memoryOf(request, algorithm, sizes, null),
+        baseline: { algorithm, interleave: null, streamProbe: null, overlap: request.debug.overlap ?? true },
+        told: memoryOf(request, algorithm, sizes),
         farShare: 0
     };
 }
