@@ -34,16 +34,18 @@ enum class PipeKeyForm : uint8_t {
 struct PipeKey {
     PipeValue value;
     PipeKeyForm form = PipeKeyForm::kBits;
-    uint8_t width = 8;   // bytes in the key, those of the value at least (1, 2, 4 or 8)
-    uint8_t offset = 0;  // in the key, in bytes: the lowest come first
+    uint8_t width = 8;  // bytes in the key, those of the value at least (1, 2, 4 or 8; 16 of values of 16, as they are)
+    uint8_t offset = 0;  // in its word, in bytes: the lowest come first; what has 16 begins one and fills the next
+    uint8_t word = 0;    // of the key
 };
 
 // What a column of the chunks holds of a value.
 enum class PipeColumnKind : uint8_t {
     kValue,
-    kLow,      // 32 bits of a value of 64
-    kHigh,     // the other 32
-    kPresence  // a byte: 1 = not NULL
+    kLow,       // 32 bits of a value of 64
+    kHigh,      // the other 32
+    kPresence,  // a byte: 1 = not NULL
+    kKeyWord    // a word of the key, which its place tells; there is no value
 };
 
 struct PipeColumn {
@@ -53,18 +55,24 @@ struct PipeColumn {
 
     SPILLWAY_HOST_DEVICE uint32_t width() const {
         if (kind == PipeColumnKind::kPresence) return 1;
+        if (kind == PipeColumnKind::kKeyWord) return 8;
         return kind == PipeColumnKind::kValue ? value.width : 4;
     }
 };
 
 constexpr int kPipeKeysMax = 8;
+// Words of a key: as many as rows of a join have, all of which are compared (StagedJoinSpec::key_columns).
+constexpr uint32_t kPipeKeyWordsMax = 4;
 
 // Chunks of the next operator: their key, then their columns.
 struct PipeSpec {
     int32_t presence = -1;  // column of the result with the presence byte; -1: all bits are always set
     uint32_t key_bytes = 8;
-    // Byte of the key with a bit per key value, 1 = NULL: then every row has a key. -1: a row with a NULL among its key
-    // values has none. Without keys all words are 0.
+    // Words of the key behind the first one, which has 8 bytes then: the first columns, of kKeyWord. The first word is
+    // mixed with the others, as that of a source's keys is (native/executor/streaming/chunk_columns).
+    uint32_t key_columns = 0;
+    // Byte of all words with a bit per key value, 1 = NULL: then every row has a key. -1: a row with a NULL among its
+    // key values has none. Without keys all words are 0.
     int32_t null_byte = -1;
     FixedList<PipeKey, kPipeKeysMax> keys;
     FixedList<PipeColumn, kRowColumnsMax> columns;

@@ -3,13 +3,15 @@
 
 #include <cstdint>
 
+#include "api/host_device.hpp"
+
 namespace spillway::cuda { inline namespace primitive {
 
 // Invertible mixes: a key is stored mixed, so that the stored word is hash and key in one, strided keys spread over the
 // partitions, and no other hash is kept. Radix bits come from the top of the word, hash table slots from below them.
 
 // "lowbias32" of C. Wellons' search for integer hashes, with its inverse.
-__host__ __device__ inline uint32_t mix32(uint32_t x) {
+SPILLWAY_HOST_DEVICE inline uint32_t mix32(uint32_t x) {
     x ^= x >> 16;
     x *= 0x7feb352dU;
     x ^= x >> 15;
@@ -17,7 +19,7 @@ __host__ __device__ inline uint32_t mix32(uint32_t x) {
     x ^= x >> 16;
     return x;
 }
-__host__ __device__ inline uint32_t unmix32(uint32_t x) {
+SPILLWAY_HOST_DEVICE inline uint32_t unmix32(uint32_t x) {
     x ^= x >> 16;
     x *= 0x43021123U;  // inverse of 0x846ca68b mod 2^32
     x ^= (x >> 15) ^ (x >> 30);
@@ -27,7 +29,7 @@ __host__ __device__ inline uint32_t unmix32(uint32_t x) {
 }
 
 // As native/base/hash.hpp: rows partitioned on the CPU and on the GPU must agree.
-__host__ __device__ inline uint64_t mix64(uint64_t x) {
+SPILLWAY_HOST_DEVICE inline uint64_t mix64(uint64_t x) {
     x ^= x >> 30;
     x *= 0xbf58476d1ce4e5b9ULL;
     x ^= x >> 27;
@@ -35,7 +37,7 @@ __host__ __device__ inline uint64_t mix64(uint64_t x) {
     x ^= x >> 31;
     return x;
 }
-__host__ __device__ inline uint64_t unmix64(uint64_t x) {
+SPILLWAY_HOST_DEVICE inline uint64_t unmix64(uint64_t x) {
     x ^= (x >> 31) ^ (x >> 62);
     x *= 0x319642b2d24d8ec3ULL;
     x ^= (x >> 27) ^ (x >> 54);
@@ -50,18 +52,18 @@ struct MixedKey;
 template <>
 struct MixedKey<1> {
     using Key = uint32_t;
-    __host__ __device__ static Key mix(Key key) { return mix32(key); }
-    __host__ __device__ static Key unmix(Key word) { return unmix32(word); }
+    SPILLWAY_HOST_DEVICE static Key mix(Key key) { return mix32(key); }
+    SPILLWAY_HOST_DEVICE static Key unmix(Key word) { return unmix32(word); }
 };
 template <>
 struct MixedKey<2> {
     using Key = uint64_t;
-    __host__ __device__ static Key mix(Key key) { return mix64(key); }
-    __host__ __device__ static Key unmix(Key word) { return unmix64(word); }
+    SPILLWAY_HOST_DEVICE static Key mix(Key key) { return mix64(key); }
+    SPILLWAY_HOST_DEVICE static Key unmix(Key word) { return unmix64(word); }
 };
 
 // Bits [shift, shift + bits) counted from the top of the mixed key's upper 32 bits: shift + bits <= 32.
-__host__ __device__ inline uint32_t radix_digit(uint32_t top_word, uint32_t shift, uint32_t mask) {
+SPILLWAY_HOST_DEVICE inline uint32_t radix_digit(uint32_t top_word, uint32_t shift, uint32_t mask) {
     return (top_word >> shift) & mask;
 }
 

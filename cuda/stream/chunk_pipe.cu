@@ -31,8 +31,11 @@ static_assert(sizeof(Projection) <= 4096, "what parameters of a kernel may take"
 __device__ bool project_row(const Projection& pass, uint64_t row) {
     const PipedRow from(pass.spec, pass.from, pass.from_row + (row - pass.first));
     const PipedKey key = from.key();
-    write_piped(pass.key, pass.spec.key_bytes, row, {key.word, 0});
-    for (uint32_t c = 0; c < pass.spec.columns.size(); ++c) {
+    write_piped(pass.key, pass.spec.key_bytes, row, {key.word[0], 0});
+    for (uint32_t w = 1; w < kPipeKeyWordsMax; ++w) {
+        if (w <= pass.spec.key_columns) store_piped(pass.columns[w - 1], row, key.word[w]);
+    }
+    for (uint32_t c = pass.spec.key_columns; c < pass.spec.columns.size(); ++c) {
         const PipeColumn& column = pass.spec.columns[c];
         write_piped(pass.columns[c], column.width(), row, from.column(column));
     }

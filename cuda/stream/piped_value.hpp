@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "api/pipe_spec.hpp"
+#include "primitive/mix.cuh"
 
 // What a pipe makes of one result row: the key and the columns of a chunk's row. On a GPU and on the host, so that both
 // give the same; without CUDA where the compiler has none.
@@ -27,9 +28,22 @@ struct PipedColumns {
     PipedColumn column[kResultColumnsMax];
 };
 
+// Its words by constant numbers: a kernel keeps them in registers then.
 struct PipedKey {
-    uint64_t word = 0;   // in as many low bytes as the key has
-    bool exists = true;  // the row has a key
+    uint64_t word[kPipeKeyWordsMax] = {};  // a single one in as many low bytes as the key has
+    bool exists = true;                    // the row has a key
+
+    SPILLWAY_HOST_DEVICE void add(uint32_t at, uint64_t bits) {
+        for (uint32_t w = 0; w < kPipeKeyWordsMax; ++w) word[w] |= w == at ? bits : 0;
+    }
+    // Rows whose first words are equal, and others are not, go to different partitions.
+    SPILLWAY_HOST_DEVICE void mix_first(uint32_t others) {
+        uint64_t mixed = 0;
+        for (uint32_t w = kPipeKeyWordsMax - 1; w > 0; --w) {
+            if (w <= others) mixed = mix64(word[w] ^ mixed);
+        }
+        if (others > 0) word[0] ^= mixed;
+    }
 };
 
 SPILLWAY_HOST_DEVICE constexpr uint64_t low_bytes(uint32_t bytes) {
@@ -148,13 +162,16 @@ class PipedRow {
             const PipeKey& key = spec_.keys[k];
             PipedValue value;
             if (find(key.value, value)) {
-                made.word |= piped_key_bits(key, value.low) << 8 * key.offset;
+                made.add(key.word, piped_key_bits(key, value.low) << 8 * key.offset);
+                if (key.width > 8) made.add(key.word + 1u, value.high);
             } else if (spec_.null_byte >= 0) {
-                made.word |= uint64_t{1} << (8 * static_cast<uint32_t>(spec_.null_byte) + k);
+                const auto at = static_cast<uint32_t>(spec_.null_byte);
+                made.add(at / 8, uint64_t{1} << (at % 8 * 8 + k));
             } else {
                 made.exists = false;
             }
         }
+        made.mix_first(spec_.key_columns);
         return made;
     }
 

@@ -15,6 +15,8 @@ import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
 import type { InputInfo } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
+import type { HeldGroups } from "../plan/stage.js";
+import { holdGroups, type HeldGroupsOfQuery } from "./held-groups.js";
 import type { Job } from "./job.js";
 import type { ProgressTracker } from "./progress-tracker.js";
 import {
@@ -41,6 +43,7 @@ interface DeviceRunParts {
     streams: StreamObserver;
     tracker: ProgressTracker;
     openSink: () => Promise<SinkHandle>;
+    held: HeldGroupsOfQuery;
     deviceTurn?: () => Promise<DeviceTurn>;
 }
 
@@ -50,6 +53,8 @@ export class DeviceRun {
     /** The last join, where its result leaves the GPU in pieces: in place of the table that it would make. */
     #pieces: { handle: DevicePiecesHandle; table: number; rowsMax: number; planned: boolean } | undefined;
     #turn: DeviceTurn | undefined;
+    /** Groups of earlier stages, by the number of the input that they are. */
+    readonly #held = new Map<number, SourceHandle>();
     /** Rows of the stage before. */
     #rows = 0;
 
@@ -126,6 +131,8 @@ export class DeviceRun {
     /** A source for one reading of an input: rows of a stream are fed to the stage while it runs. */
     #read(feeds: StreamFeeds, index: number): SourceHandle {
         const input = this.parts.inputs[index];
+        const held = this.#held.get(index);
+        if (held !== undefined) return held;
         return input?.streamed === true ? feeds.open(input) : this.sourceOf(index);
     }
 
@@ -135,8 +142,18 @@ export class DeviceRun {
     }
 
     /** Rows may wait for code of the caller's, which may run queries of its own: those must find the GPU free. */
-    #leaveTurn(feeds: StreamFeeds): void {
-        if (this.parts.plan.sink === "batches" || feeds.count > 0) this.#turn?.leave();
+    #leaveTurn(feeds: StreamFeeds, holds?: HeldGroups): void {
+        const waits = this.parts.plan.sink === "batches" && holds === undefined;
+        if (waits || feeds.count > 0) this.#turn?.leave();
+    }
+
+    /** Runs a stage that gives rows to the query's sink, if it has one, or whose groups are held. */
+    async #giving<T>(holds: HeldGroups | undefined, run: (sink?: SinkHandle) => Promise<T>): Promise<T> {
+        const { job, plan, held } = this.parts;
+        if (holds === undefined) return await run(plan.sink === "count" ? undefined : await this.parts.openSink());
+        const { report, source } = await holdGroups(job, held.of(holds.input), { ...holds, plan }, run);
+        this.#held.set(holds.input, source);
+        return report;
     }
 
     async #outOfCore(stage: OutOfCoreStage): Promise<number> {
@@ -160,9 +177,10 @@ export class DeviceRun {
         const feeds = this.#feeds();
         const source = this.#read(feeds, stage.input);
         const spec = { ...layout, group: { ...layout.group, sizes }, workers: plan.threads };
-        const sink = plan.sink === "count" ? undefined : await this.parts.openSink();
-        this.#leaveTurn(feeds);
-        const report = await feeds.whileFed(() => job.binding.groupOutOfCore(job.handle, source, spec, sink));
+        const report = await this.#giving(stage.holds, async (sink) => {
+            this.#leaveTurn(feeds, stage.holds);
+            return await feeds.whileFed(() => job.binding.groupOutOfCore(job.handle, source, spec, sink));
+        });
         tracker.uploaded(report.h2dBytes - report.spilledBytes);
         tracker.operated(outOfCoreGroupReport(stage, report));
         return report.rows;
@@ -174,11 +192,12 @@ export class DeviceRun {
         const feeds = this.#feeds();
         const sources = stage.flows.map(({ input }) => this.#read(feeds, input));
         const flows = stage.flows.map(({ input: _, ...flow }, source) => ({ ...flow, source }));
-        const sink = plan.sink === "count" ? undefined : await this.parts.openSink();
-        this.#leaveTurn(feeds);
         const startedMs = performance.now();
         const spec = { operators, flows, result, workers: plan.threads };
-        const report = await feeds.whileFed(() => job.binding.runTreeOutOfCore(job.handle, sources, spec, sink));
+        const report = await this.#giving(stage.holds, async (sink) => {
+            this.#leaveTurn(feeds, stage.holds);
+            return await feeds.whileFed(() => job.binding.runTreeOutOfCore(job.handle, sources, spec, sink));
+        });
         tracker.uploaded(uploadedBytes(report));
         tracker.operated(outOfCoreTreeReport(stage, report, performance.now() - startedMs));
         return report.rows;

@@ -9,7 +9,9 @@ import type { JoinType } from "../model/schema-types.js";
 /** Where the rows of an input come from; opaque to the planner. */
 export type InputSource =
     | { readonly kind: "layout"; readonly schema: Schema; readonly layout: SourceLayout }
-    | { readonly kind: "stream"; readonly schema: Schema; readonly open: () => AsyncIterable<RecordBatch | Table> };
+    | { readonly kind: "stream"; readonly schema: Schema; readonly open: () => AsyncIterable<RecordBatch | Table> }
+    /** Groups of an earlier stage, in host memory. */
+    | { readonly kind: "groups"; readonly schema: Schema };
 
 /** What is known of an input without reading rows. */
 export interface InputInfo {

@@ -5,6 +5,7 @@ import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "./out-of-core-tree-stage.js";
 import type {
     OutOfCoreBaseline,
+    OutOfCoreGathered,
     OutOfCoreJoinWork,
     OutOfCorePath,
     OutOfCoreStage,
@@ -141,8 +142,8 @@ function filterLines({ bytes, droppedShare, reason }: OutOfCoreStage["filter"], 
 
 /** What does not cross the link, and why. */
 function gatherLines(
-    { gathered }: OutOfCoreStage["layout"],
-    { gatherMs }: OutOfCoreStage["predicted"],
+    { gathered }: { readonly gathered: readonly Pick<OutOfCoreGathered, "name" | "reason">[] },
+    { gatherMs }: Pick<OutOfCoreStage["predicted"], "gatherMs">,
     heldBytes: number
 ): string[] {
     if (gathered.length === 0) return [];
@@ -169,7 +170,8 @@ export function outOfCoreGroupLines({ sizes, predicted, path, work }: OutOfCoreG
 }
 
 /** The same of a tree: its operators in the order in which rows pass them, then its flows. */
-export function outOfCoreTreeLines({ operators, predicted, flows, memory }: OutOfCoreTreeStage): string[] {
+export function outOfCoreTreeLines(stage: OutOfCoreTreeStage): string[] {
+    const { operators, predicted, flows, memory } = stage;
     const { h2dBytes, d2hBytes, spilledBytes, flowsMs } = predicted;
     const order = [...new Set(flows.flatMap(({ steps }) => steps.map(({ operator }) => operator)))];
     const lines = order.map((at) => {
@@ -194,6 +196,7 @@ export function outOfCoreTreeLines({ operators, predicted, flows, memory }: OutO
         ...ways,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
-        ...tierLines(predicted, memory.tableBytes)
+        ...tierLines(predicted, memory.tableBytes),
+        ...gatherLines(stage, predicted, stage.heldBytes)
     ];
 }

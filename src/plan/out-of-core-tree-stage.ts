@@ -7,8 +7,8 @@ import type {
     OutOfCoreGroupShape,
     OutOfCoreGroupSizes
 } from "./out-of-core-group-stage.js";
-import type { OutOfCoreColumn, OutOfCorePart, OutOfCoreShape, OutOfCoreSizes } from "./out-of-core-stage.js";
-import type { StageCommon } from "./stage.js";
+import type { OutOfCoreGathered, OutOfCorePart, OutOfCoreShape, OutOfCoreSizes } from "./out-of-core-stage.js";
+import type { HeldGroups, StageCommon } from "./stage.js";
 
 /** Where a value is in the result rows of an operator. */
 export type OutOfCorePipePart = Omit<OutOfCorePart, "from">;
@@ -53,9 +53,32 @@ export type OutOfCoreOperator =
     | { readonly kind: "join"; readonly join: OutOfCoreShape & { readonly sizes: OutOfCoreSizes } }
     | { readonly kind: "group"; readonly group: OutOfCoreGroupShape & { readonly sizes: OutOfCoreGroupSizes } };
 
+/** As OutOfCorePart, but that a column of a source is that of a flow: -1 where the value comes from the GPU. */
+export interface OutOfCoreTreePart extends Omit<OutOfCorePart, "from"> {
+    readonly from: "gpu" | "flow";
+    readonly flow: number;
+}
+
+export interface OutOfCoreTreeColumn {
+    readonly type: ColumnType;
+    /** The first one that is there counts. */
+    readonly parts: readonly OutOfCoreTreePart[];
+}
+
+/** A column that no operator hands on, of the source of a flow, and why. */
+export interface OutOfCoreTreeGathered extends Omit<OutOfCoreGathered, "side"> {
+    readonly flow: number;
+}
+
 /** How the columns of the result are made of the last operator's. */
 export type OutOfCoreResult =
-    | { readonly kind: "join"; readonly columns: readonly OutOfCoreColumn[]; readonly presence: number }
+    | {
+          readonly kind: "join";
+          readonly columns: readonly OutOfCoreTreeColumn[];
+          readonly presence: number;
+          /** Outputs with the row numbers of each flow's source, the largest number for no row; -1: none. */
+          readonly rowNumbers: readonly number[];
+      }
     | { readonly kind: "group"; readonly columns: readonly OutOfCoreGroupColumn[]; readonly nullByte: number };
 
 /** What one operator is expected to do. */
@@ -82,6 +105,8 @@ export interface OutOfCoreTreePrediction {
     /** The part of them that host memory has no room for. */
     readonly diskBytes: number;
     readonly flowsMs: readonly number[];
+    /** Values that workers gather from host memory: part of the last flow. */
+    readonly gatherMs: number;
     readonly operators: readonly OutOfCoreOperatorPrediction[];
 }
 
@@ -90,9 +115,15 @@ export interface OutOfCoreTreeStage extends StageCommon {
     readonly kind: "deviceOutOfCoreTree";
     /** Nothing: its tables are its own. */
     readonly frees: readonly number[];
+    /** Left out: its rows are the result. */
+    readonly holds?: HeldGroups;
     readonly operators: readonly OutOfCoreOperator[];
     readonly flows: readonly OutOfCoreFlow[];
     readonly result: OutOfCoreResult;
+    /** Columns that no operator hands on: they are gathered by row number when the result is delivered. */
+    readonly gathered: readonly OutOfCoreTreeGathered[];
     readonly deviceBytes: number;
+    /** Host memory for columns that are gathered. */
+    readonly heldBytes: number;
     readonly predicted: OutOfCoreTreePrediction;
 }

@@ -7,7 +7,7 @@ import { outOfCoreGroupLines, outOfCoreLines, outOfCoreTreeLines } from "./out-o
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
 
 function inputName(plan: Plan, index: number): string {
-    return plan.inputs[index]?.name ?? `input ${index}`;
+    return plan.inputs[index]?.name ?? `the groups of stage ${index - plan.inputs.length + 1}`;
 }
 
 function setLine(set: PartitionSet): string {

@@ -9,6 +9,14 @@ export interface StageMemory {
     readonly outputBytes: number;
 }
 
+/** Groups stay in host memory, as an input of later stages. */
+export interface HeldGroups {
+    /** Number of that input: they come behind those of the query. */
+    readonly input: number;
+    /** Bytes of their batches at most. */
+    readonly limitBytes: number;
+}
+
 export interface StageCommon {
     readonly id: number;
     /** Shown by `explain` and progress. */

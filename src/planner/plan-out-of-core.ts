@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isBaselineJoin, isOutOfCoreJoin } from "../model/algorithms.js";
+import { sumOf } from "../model/sizes.js";
 import { inputsOf } from "../plan/logical.js";
 import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
@@ -7,6 +8,7 @@ import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { attempt, NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
+import { heldLimits, mostHeldBytes, partsOf, type QueryPart } from "./held-groups.js";
 import { otherSide } from "./join-sides.js";
 import { isForcedOutOfCore, outOfCoreName } from "./named-algorithm.js";
 import type { PlanQuery } from "./plan-search.js";
@@ -129,36 +131,73 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
  * where it cannot run out of core at all. `limitBytes` undefined: not known yet.
  */
 export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBytes): number {
-    const { root } = query;
     const bytes = attempt(() => {
-        if (isTree(query)) return treeHostBytes(query, limitBytes);
-        return root.kind === "group" ? groupHostBytes(query, root, limitBytes) : joinHostBytes(query, limitBytes);
+        const parts = partsOf(query);
+        const most = Math.max(...parts.map((part) => partHostBytes(part.query, limitBytes)));
+        return most === 0 ? 0 : most + mostHeldBytes(parts);
     });
     return bytes instanceof NotOnDevice ? 0 : bytes;
 }
 
+function partHostBytes(query: PlanQuery, limitBytes: number): number {
+    const { root } = query;
+    if (isTree(query)) return treeHostBytes(query, limitBytes);
+    return root.kind === "group" ? groupHostBytes(query, root, limitBytes) : joinHostBytes(query, limitBytes);
+}
+
+type AnyStage = OutOfCoreStage | OutOfCoreGroupStage | OutOfCoreTreeStage;
+
+function partStageOf(query: PlanQuery, host: Plan, limitBytes: number): AnyStage {
+    const { root } = query;
+    if (isTree(query)) return treeStageOf(query, host, limitBytes);
+    return root.kind === "group" ? groupStageOf(query, root, host, limitBytes) : joinStageOf(query, host, limitBytes);
+}
+
+/** A stage by the numbers that inputs have in the whole query. */
+function inQuery(stage: AnyStage, { inputs }: QueryPart): AnyStage {
+    const numberOf = (input: number): number => inputs[input] ?? -1;
+    switch (stage.kind) {
+        case "deviceOutOfCoreJoin":
+            return { ...stage, buildInput: numberOf(stage.buildInput), probeInput: numberOf(stage.probeInput) };
+        case "deviceOutOfCoreGroupBy":
+            return { ...stage, input: numberOf(stage.input) };
+        case "deviceOutOfCoreTree":
+            return { ...stage, flows: stage.flows.map((flow) => ({ ...flow, input: numberOf(flow.input) })) };
+    }
+}
+
+/** The stages of a query: group-bys below other operators each have one of their own, whose groups are held. */
+function stagesOf(query: PlanQuery, host: Plan, limitBytes: number): AnyStage[] {
+    const parts = partsOf(query);
+    const limits = heldLimits(parts, host);
+    const { length: inputs } = inputsOf(query.root);
+    let heldBytes = 0;
+    return parts.map((part, id) => {
+        const limit = limits[id];
+        heldBytes += limit ?? 0;
+        const { memory } = host;
+        const left = { ...host, memory: { ...memory, fixedBytes: memory.fixedBytes + heldBytes } };
+        const stage = { ...inQuery(partStageOf(part.query, left, limitBytes), part), id };
+        return limit === undefined ? stage : { ...stage, holds: { input: inputs + id, limitBytes: limit } };
+    });
+}
+
 /** The plan of a query whose tables do not fit GPU memory, or why it cannot run there. */
 export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
-    const { root } = query;
-    const stage = attempt<OutOfCoreStage | OutOfCoreGroupStage | OutOfCoreTreeStage>(() => {
-        if (isTree(query)) return treeStageOf(query, host, limitBytes);
-        return root.kind === "group"
-            ? groupStageOf(query, root, host, limitBytes)
-            : joinStageOf(query, host, limitBytes);
-    });
-    if (stage instanceof NotOnDevice) return stage;
+    const stages = attempt(() => stagesOf(query, host, limitBytes));
+    if (stages instanceof NotOnDevice) return stages;
     return freezePlan<Plan>({
         ...host,
         device: "gpu",
         deviceReason: null,
         deviceMemory: {
             limitBytes,
-            estimatedBytes: stage.deviceBytes,
-            uploadedBytes: stage.predicted.h2dBytes,
-            downloadedBytes: stage.predicted.d2hBytes
+            estimatedBytes: Math.max(...stages.map(({ deviceBytes }) => deviceBytes)),
+            uploadedBytes: sumOf(stages.map(({ predicted }) => predicted.h2dBytes)),
+            downloadedBytes: sumOf(stages.map(({ predicted }) => predicted.d2hBytes))
         },
         sets: [],
-        stages: [stage],
-        predictedMs: query.profile.deviceQueryStartMs + stage.predictedMs
+        stages,
+        predictedMs: query.profile.deviceQueryStartMs + sumOf(stages.map(({ predictedMs }) => predictedMs))
     });
 }

@@ -11,6 +11,7 @@ import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { outOfCoreName } from "../planner/named-algorithm.js";
 import { QueryPlanner } from "../planner/plan-query.js";
+import { HeldGroupsOfQuery } from "../execute/held-groups.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
@@ -251,6 +252,7 @@ export class QueryRun {
                 this.#sent = true;
                 return sink.open(plan, sourceOf, unknown.size > 0);
             },
+            held: new HeldGroupsOfQuery(node, sourceOf),
             streams: {
                 began: () => {
                     this.#isConsumed = true;

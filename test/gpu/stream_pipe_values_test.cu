@@ -237,6 +237,40 @@ GPU_TEST("stream pipe: keys that say which of their values are NULL") {
     check_all_cuts(rows, wanted);
 }
 
+GPU_TEST("stream pipe: keys of several words, and flags of NULLs in the last") {
+    const ResultRows rows(row_count());
+    PipeCase wanted;
+    wanted.spec.presence = kPresence;
+    wanted.spec.key_columns = 3;
+    wanted.spec.null_byte = 26;
+    // Values of 16 bytes have two words, the other ones share the last with the flags.
+    PipeKey wide = key_of_value(value_of({{kLong, -1, 0, kLeft}}, 16), PipeKeyForm::kBits, 16, 0);
+    wide.word = 0;
+    PipeKey other = key_of_value(value_of({{kWide, kWideValid, 0, kRight}}, 8), PipeKeyForm::kUnsigned, 8, 0);
+    other.word = 2;
+    PipeKey small = key_of_value(value_of({{kSmall, -1, 0, 0}}, 2), PipeKeyForm::kUnsigned, 2, 0);
+    small.word = 3;
+    for (const PipeKey& key : {wide, other, small}) wanted.spec.keys.push_back(key);
+    for (int word = 0; word < 3; ++word) wanted.add_column({}, PipeColumnKind::kKeyWord, 0);
+    wanted.add_column(value_of({{kOther, -1, 0, 0}}, 8), PipeColumnKind::kValue, 0);
+    wanted.expect_widths();
+    for (uint64_t row = 0; row < rows.table.rows(); ++row) {
+        uint64_t words[4] = {};
+        const bool has_long = rows.has(kLeft, row);
+        if (has_long) std::memcpy(words, rows.table.columns[kLong].bytes.data() + row * 16, 16);
+        const bool has_wide = rows.has(kRight, row) && rows.value<uint8_t>(kWideValid, row) != 0;
+        if (has_wide) words[2] = rows.value<uint64_t>(kWide, row);
+        words[3] =
+            rows.value<uint16_t>(kSmall, row) | (has_long ? 0 : uint64_t{1} << 16) | (has_wide ? 0 : uint64_t{2} << 16);
+        const uint64_t mixed = cuda::mix64(words[1] ^ cuda::mix64(words[2] ^ cuda::mix64(words[3])));
+        wanted.expected.columns[0].push<uint64_t>(words[0] ^ mixed);
+        for (size_t word = 1; word < 4; ++word) wanted.expected.columns[word].push<uint64_t>(words[word]);
+        wanted.expected.columns[4].push<uint64_t>(rows.value<uint64_t>(kOther, row));
+        wanted.has_key.push_back(true);
+    }
+    check_all_cuts(rows, wanted);
+}
+
 GPU_TEST("stream pipe: floats widened to keys, and keys of four bytes") {
     const ResultRows rows(row_count());
     PipeCase wide;

@@ -17,16 +17,16 @@ OutOfCoreStage coherent_join() {
         stage.sides[side].columns = {{.column = kRowNumberColumn, .row_number_bytes = 4}};
         stage.row_numbers[side] = side == kBuildSide ? 1 : 2;
     }
-    const auto gathered = [](ResultOrigin origin, int32_t column) {
+    const auto gathered = [](int32_t source, int32_t column) {
         ResultPart part;
         part.value = column;
-        part.origin = origin;
+        part.source = source;
         return part;
     };
-    stage.columns[1].parts = {gathered(ResultOrigin::kBuildSource, 1)};
-    stage.columns[2].parts = {gathered(ResultOrigin::kBuildSource, 2)};
-    stage.columns[3].parts = {gathered(ResultOrigin::kProbeSource, 1)};
-    stage.columns[4].parts = {gathered(ResultOrigin::kProbeSource, 2)};
+    stage.columns[1].parts = {gathered(kBuildSide, 1)};
+    stage.columns[2].parts = {gathered(kBuildSide, 2)};
+    stage.columns[3].parts = {gathered(kProbeSide, 1)};
+    stage.columns[4].parts = {gathered(kProbeSide, 2)};
     stage.join.sizes.resident_partitions = 0;
     stage.coherent.emplace().device_bytes = 8 * 1024;
     return stage;

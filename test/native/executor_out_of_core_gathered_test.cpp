@@ -11,10 +11,10 @@ namespace spillway::test {
 
 namespace {
 
-ResultPart gathered(ResultOrigin from, int32_t column) {
+ResultPart gathered(int32_t source, int32_t column) {
     ResultPart part;
     part.value = column;
-    part.origin = from;
+    part.source = source;
     return part;
 }
 
@@ -29,8 +29,8 @@ OutOfCoreStage gathered_join() {
     stage.join.output = {{cuda::OutputSide::kBuild, 0}, {cuda::OutputSide::kProbe, 0}, {cuda::OutputSide::kKey, 0}};
     stage.columns[0].parts = {{2, 0, -1, 0}};
     for (const int32_t column : {1, 2}) {
-        stage.columns[static_cast<size_t>(column)].parts = {gathered(ResultOrigin::kBuildSource, column)};
-        stage.columns[static_cast<size_t>(column) + 2].parts = {gathered(ResultOrigin::kProbeSource, column)};
+        stage.columns[static_cast<size_t>(column)].parts = {gathered(kBuildSide, column)};
+        stage.columns[static_cast<size_t>(column) + 2].parts = {gathered(kProbeSide, column)};
     }
     return stage;
 }

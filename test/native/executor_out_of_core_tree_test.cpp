@@ -79,6 +79,59 @@ TEST(executor_out_of_core_trees_join_the_rows_of_a_join) {
     }
 }
 
+// Keys of two words: a bool that is widened to 8 bytes behind a number of 4, or two short ones with flags of NULLs in a
+// word of their own, where NULLs are equal.
+TEST(executor_out_of_core_trees_compare_keys_of_two_words) {
+    for (const bool flagged : {false, true}) {
+        JoinedJoinTest test(true);
+        auto& second = std::get<cuda::StagedJoinSpec>(test.tree.operators[1]);
+        const auto pair = cuda::OutputSide::kProbe;
+        const auto of_c = cuda::OutputSide::kBuild;
+        second.key_columns = 1;
+        second.widths[kBuildSide] = {8, 8, 1};
+        second.widths[kProbeSide] = {8, 8, 1, 4};
+        second.output = {{pair, 1}, {pair, 2}, {pair, 3}, {of_c, 1}, {of_c, 2}};
+        const int32_t other = 2;
+        const int32_t null_byte = flagged ? 8 : -1;
+        OutOfCoreSide& side = test.tree.flows[1].side;
+        side.keys = {{0, KeyKind::kInteger, KeyKind::kInteger, 4},
+                     {other, KeyKind::kInteger, KeyKind::kInteger, flagged ? 1 : 8}};
+        side.columns = {{kKeyWordColumn, false}, {1, false}, {1, true}};
+        side.null_byte = null_byte;
+        cuda::PipeSpec& pipe = test.tree.flows[2].steps[1].pipe;
+        const auto number = piped(8, kProbeNumber, kProbeNumberValid);
+        const auto truth = piped(1, kProbeBool, kProbeBoolValid);
+        pipe.key_columns = 1;
+        pipe.null_byte = null_byte;
+        pipe.keys = {{piped(4, kKeyOut), cuda::PipeKeyForm::kSigned, 4, 0, 0},
+                     {truth, cuda::PipeKeyForm::kUnsigned, static_cast<uint8_t>(flagged ? 1 : 8),
+                      static_cast<uint8_t>(flagged ? 4 : 0), static_cast<uint8_t>(flagged ? 0 : 1)}};
+        pipe.columns = {piped_column({}, cuda::PipeColumnKind::kKeyWord),
+                        piped_column(number, cuda::PipeColumnKind::kValue),
+                        piped_column(number, cuda::PipeColumnKind::kPresence),
+                        piped_column(piped(4, kKeyOut), cuda::PipeColumnKind::kValue)};
+        test.tree.result = TreeJoinResult{
+            {{fixed_type(8), {{0, 0, 1, 0}}}, {fixed_type(4), {{2, 0, -1, 0}}}, {fixed_type(8), {{3, 0, 4, 0}}}},
+            -1,
+            {}};
+        std::multiset<std::string> expected;
+        const auto rows_of_c = TreeTest::rows_of(test.c);
+        const auto at = static_cast<size_t>(other);
+        test.join(false, [&](SideRow, SideRow probe) {
+            for (const auto& row : rows_of_c) {
+                const Value& own = (*probe)[at];
+                const bool equal_nulls = flagged && own.null && row[at].null;
+                if (!TreeTest::equal(row[0], (*probe)[0])) continue;
+                if (!equal_nulls && !TreeTest::equal(row[at], own)) continue;
+                expected.insert(test.text((*probe)[1], 1) + test.text((*probe)[0], 0) + test.text(row[1], 1));
+            }
+        });
+        EXPECT(expected.size() > 300);
+        EXPECT(test.result() == expected);
+        test.expect_clean();
+    }
+}
+
 // Rows between operators never cross the link: what leaves the first one is what it spilled.
 TEST(executor_out_of_core_trees_count_what_crosses_the_link) {
     JoinedJoinTest test(true);

@@ -94,11 +94,11 @@ OutOfCoreStage numbered_stage() {
     return stage;
 }
 
-ResultPart part_of(ResultOrigin origin, int32_t column, uint8_t mask) {
+ResultPart part_of(int32_t source, int32_t column, uint8_t mask) {
     ResultPart part;
     part.value = column;
     part.mask = mask;
-    part.origin = origin;
+    part.source = source;
     return part;
 }
 
@@ -163,8 +163,8 @@ TEST(executor_result_gather_takes_values_of_every_layout_from_either_side) {
     const auto columns = static_cast<int32_t>(build.types.size());
     for (int32_t c = 0; c < columns; ++c) {
         const TypePtr type = result_type(build.types[static_cast<size_t>(c)]);
-        const ResultPart of_build = part_of(ResultOrigin::kBuildSource, c, cuda::kBuildPresent);
-        const ResultPart of_probe = part_of(ResultOrigin::kProbeSource, c, cuda::kProbePresent);
+        const ResultPart of_build = part_of(kBuildSide, c, cuda::kBuildPresent);
+        const ResultPart of_probe = part_of(kProbeSide, c, cuda::kProbePresent);
         stage.columns.push_back({type, {of_build}});
         // A dictionary column of both sides would need one dictionary.
         if (type->layout != Layout::kDictionary) stage.columns.push_back({type, {of_probe, of_build}});
@@ -199,7 +199,7 @@ TEST(executor_result_gather_takes_values_of_every_layout_from_either_side) {
             const auto held_build = build.hold(gathered_columns(stage, kBuildSide));
             const auto held_probe = probe.hold(gathered_columns(stage, kProbeSide));
             const HeldSides held = {held_build.get(), held_probe.get()};
-            ResultGather gather(stage, held, sink, build.budget, 0);
+            ResultGather gather(gathered_rows(stage, held), sink, build.budget, 0);
             int reads = 0;
             EXPECT_EQ(gather.deliver(rows.outputs(), rows.rows(), [&] { ++reads; }), rows.rows());
             EXPECT_EQ(reads, 1);
@@ -227,7 +227,7 @@ TEST(executor_result_gather_takes_memory_for_the_rows_that_there_are) {
     OutOfCoreStage stage = numbered_stage();
     for (const int32_t c : {0, 3, 4}) {
         const TypePtr type = result_type(build.types[static_cast<size_t>(c)]);
-        stage.columns.push_back({type, {part_of(ResultOrigin::kBuildSource, c, 0)}});
+        stage.columns.push_back({type, {part_of(kBuildSide, c, 0)}});
     }
     GpuRows rows;
     for (uint64_t i = 0; i < 30; ++i) rows.add(i * 7, 0, 0);
@@ -237,7 +237,7 @@ TEST(executor_result_gather_takes_memory_for_the_rows_that_there_are) {
     BatchCollector sink;
     sink.size = {.rows = 1'000'000};
     {
-        ResultGather gather(stage, held, sink, build.budget, 0);
+        ResultGather gather(gathered_rows(stage, held), sink, build.budget, 0);
         for (int window = 0; window < 10; ++window) gather.deliver(rows.outputs(), rows.rows(), [] {});
     }
     EXPECT_EQ(sink.batches.size(), 10u);
@@ -249,7 +249,7 @@ TEST(executor_result_gather_takes_memory_for_the_rows_that_there_are) {
     EXPECT(build.budget.used() == used_held && used_held > used_before);
     // Too little memory for a batch of as many rows as the sink takes, and enough for those of a window.
     const Reservation others = build.budget.reserve(build.budget.limit() - used_held - 100 * 1024, "others");
-    ResultGather gather(stage, held, sink, build.budget, 0);
+    ResultGather gather(gathered_rows(stage, held), sink, build.budget, 0);
     EXPECT_EQ(gather.deliver(rows.outputs(), rows.rows(), [] {}), rows.rows());
 }
 
@@ -269,7 +269,7 @@ TEST(executor_result_gather_drops_pairs_whose_keys_differ) {
     dictionary.column = 6;
     dictionary.kind = KeyKind::kDictionaryValue;
     for (const size_t side : {kBuildSide, kProbeSide}) stage.sides[side].keys = {text, bytes, dictionary};
-    stage.columns.push_back({result_type(build.types[0]), {part_of(ResultOrigin::kProbeSource, 0, 0)}});
+    stage.columns.push_back({result_type(build.types[0]), {part_of(kProbeSide, 0, 0)}});
     Random random(10);
     GpuRows rows;
     uint64_t equal = 0;
@@ -286,7 +286,7 @@ TEST(executor_result_gather_drops_pairs_whose_keys_differ) {
     const auto held_probe = probe.hold(gathered_columns(stage, kProbeSide));
     const HeldSides held = {held_build.get(), held_probe.get()};
     BatchCollector sink;
-    ResultGather gather(stage, held, sink, build.budget, 0);
+    ResultGather gather(gathered_rows(stage, held), sink, build.budget, 0);
     EXPECT_EQ(gather.deliver(rows.outputs(), rows.rows(), [] {}), equal);
     uint64_t delivered = 0;
     for (const OutputBatch& batch : sink.batches) delivered += static_cast<uint64_t>(batch.rows);

@@ -30,6 +30,9 @@ cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft);
 // Throws unless keys of a side fit the join's key and key columns, with so many bytes more.
 void check_packed_keys(const Field& field, const std::vector<KeySpec>& keys, const cuda::StagedJoinSpec& join,
                        uint32_t more_bytes);
+// Throws unless keys of a side of a tree's join, and the byte that says which are NULL, fit its words.
+void check_key_words(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte,
+                     const cuda::StagedJoinSpec& join);
 // 4 or 8.
 uint32_t decode_key_bytes(const Field& field);
 cuda::JoinKind decode_join_kind(Fields& fields);
@@ -60,13 +63,19 @@ void check_fill(const Field& field, ChunkFill fill, uint32_t width);
 void check_key_bytes(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte, uint32_t key_bytes_max);
 // Reads all fields of a part but `from`: a value of so many bytes in an output of the join.
 ResultPart decode_gpu_part(Fields& fields, const cuda::StagedJoinSpec& join, uint32_t width);
+// The same of a part that is a column of the source, read by row number, for a result column of that type.
+ResultPart decode_source_part(Fields& fields, const cuda::StagedJoinSpec& join, const Source& source,
+                              const ColumnType& type);
 // Output with the presence bytes; -1: there is none.
 int32_t decode_presence(const Field& field, const cuda::StagedJoinSpec& join);
 GroupResultColumn decode_group_result(const Field& field, const cuda::StagedGroupBySpec& group);
 
 constexpr int32_t kSlotsMax = 64;
 constexpr int32_t kBlocksMax = 1 << 16;
-constexpr int32_t kNullByteMax = 7;  // keys have 8 bytes at most
+// The last byte of a key with so many words more.
+constexpr int32_t null_byte_max(uint32_t key_columns) {
+    return static_cast<int32_t>(8 * (1 + key_columns)) - 1;
+}
 
 // What sizes of joins and group-bys have in common.
 inline cuda::StreamSizes decode_stream_sizes(Fields& fields, bool draft) {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -52,21 +53,29 @@ bool is_fixed(const KeySpec& key, bool of_join) {
     return kind == KeyKind::kInteger || kind == KeyKind::kFloat || kind == KeyKind::kFixedBytes;
 }
 
+// All bits of a number are set in place of a row that is not there.
+uint32_t row_number_bytes(const Field& field, const Source& source, uint32_t width) {
+    const bool narrow = static_cast<uint64_t>(source.rows()) <= std::numeric_limits<uint32_t>::max();
+    if (width != 8 && (width != 4 || !narrow)) throw field.error("row numbers of a width that the source's have");
+    return width;
+}
+
 // of_key: it is a word of the key, which no column of the source has.
 ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32_t wanted_width, bool of_key) {
     Fields fields(field);
     ChunkColumn chunk;
     const Field column = fields["column"];
     const int32_t most = of_key ? kKeyWordColumn : static_cast<int32_t>(source.columns().size()) - 1;
-    chunk.column = column.int32(of_key ? kKeyWordColumn : 0, most);
+    chunk.column = column.int32(of_key ? kKeyWordColumn : kRowNumberColumn, most);
     chunk.validity = fields["validity"].boolean();
     chunk.part = decode_chunk_part(fields["part"]);
     const Field fill = fields["fill"];
     chunk.fill = decode_chunk_fill(fill);
     fields.finish();
-    if (of_key) {
+    if (of_key || chunk.column == kRowNumberColumn) {
         const bool plain = !chunk.validity && chunk.part == ChunkPart::kWhole && chunk.fill == ChunkFill::kNone;
-        if (!plain) throw field.error("a word of the key as it is");
+        if (!plain) throw field.error("a word of the key, or the row's number, as it is");
+        if (!of_key) chunk.row_number_bytes = row_number_bytes(field, source, wanted_width);
         return chunk;
     }
     const uint32_t width = chunk_width(chunk, *source.columns()[static_cast<size_t>(chunk.column)]);
@@ -131,17 +140,15 @@ OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32
     OutOfCoreSide side;
     const Field keys = fields["keys"];
     side.keys = decode_keys(keys, source.columns());
-    side.null_byte = fields["nullByte"].int32(-1, kNullByteMax);
+    const uint32_t key_columns = join == nullptr ? 0 : join->key_columns;
+    side.null_byte = fields["nullByte"].int32(-1, null_byte_max(key_columns));
     for (const KeySpec& key : side.keys) {
         if (!is_fixed(key, join != nullptr)) throw keys.error("keys of fixed width, text or indices of dictionaries");
     }
-    const uint32_t key_columns = join == nullptr ? 0 : join->key_columns;
     if (key_columns == 0) {
         check_key_bytes(keys, side.keys, side.null_byte, key_bytes);
-    } else if (side.keys.empty() || side.null_byte >= 0) {
-        throw keys.error("keys, of which none is NULL");
     } else {
-        check_packed_keys(keys, side.keys, *join, 0);
+        check_key_words(keys, side.keys, side.null_byte, *join);
     }
     const Field columns = fields["columns"];
     for (const Field& item : columns.array()) {

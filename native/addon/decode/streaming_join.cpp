@@ -196,31 +196,18 @@ bool gives(const ColumnType& source, const ColumnType& result) {
     return source.layout == result.layout && (!width_matters || source.byte_width == result.byte_width);
 }
 
-ResultPart decode_source_part(Fields& fields, const OutOfCoreStage& stage, const Sources& sources,
-                              const ColumnType& type, const Field& from, ResultOrigin origin) {
-    const size_t side = origin == ResultOrigin::kBuildSource ? kBuildSide : kProbeSide;
-    const Field value = fields["value"];
-    ResultPart part;
-    part.origin = origin;
-    part.value = value.int32(0, static_cast<int32_t>(sources[side]->columns().size()) - 1);
-    part.offset = static_cast<uint32_t>(fields["offset"].int32(0, kRowBytesMax));
-    part.validity = fields["validity"].int32(-1, static_cast<int32_t>(stage.join.output.size()) - 1);
-    part.mask = static_cast<uint8_t>(fields["mask"].int32(0, kPresenceMax));
-    fields.finish();
-    if (stage.row_numbers[side] < 0) throw from.error("a side with row numbers");
-    const ColumnType& found = *sources[side]->columns()[static_cast<size_t>(part.value)];
-    if (!gives(found, type)) throw value.error("a column of the result's type");
-    return part;
-}
-
 ResultPart decode_part(const Field& field, const OutOfCoreStage& stage, const Sources& sources,
                        const ColumnType& type) {
     Fields fields(field);
     const Field from = fields["from"];
-    const auto origin = from.one_of<ResultOrigin>(
-        {{"gpu", ResultOrigin::kGpu}, {"build", ResultOrigin::kBuildSource}, {"probe", ResultOrigin::kProbeSource}});
-    if (origin != ResultOrigin::kGpu) return decode_source_part(fields, stage, sources, type, from, origin);
-    return decode_gpu_part(fields, stage.join, is_text(type) ? kTextCodeBytes : chunk_width(type));
+    const auto source = from.one_of<int32_t>({{"gpu", kOfGpu}, {"build", kBuildSide}, {"probe", kProbeSide}});
+    if (source == kOfGpu) {
+        return decode_gpu_part(fields, stage.join, is_text(type) ? kTextCodeBytes : chunk_width(type));
+    }
+    if (stage.row_numbers[source] < 0) throw from.error("a side with row numbers");
+    ResultPart part = decode_source_part(fields, stage.join, *sources[source], type);
+    part.source = source;
+    return part;
 }
 
 ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage, const Sources& sources) {
@@ -231,7 +218,7 @@ ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage, cons
     for (const Field& part : parts.array()) column.parts.push_back(decode_part(part, stage, sources, *column.type));
     if (column.parts.empty()) throw parts.error("at least one part");
     for (const ResultPart& part : column.parts) {
-        if ((part.origin != ResultOrigin::kGpu) != column.is_gathered()) throw parts.error("parts of one origin");
+        if ((part.source != kOfGpu) != column.is_gathered()) throw parts.error("parts of one origin");
         // A hash leaves nothing of the keys, and of columns that came with it, rows may be dropped.
         if (stage.keys == OutOfCoreKeys::kHashed && !column.is_gathered()) throw parts.error("parts of the sources");
     }
@@ -259,6 +246,20 @@ ResultPart decode_gpu_part(Fields& fields, const cuda::StagedJoinSpec& join, uin
     return part;
 }
 
+ResultPart decode_source_part(Fields& fields, const cuda::StagedJoinSpec& join, const Source& source,
+                              const ColumnType& type) {
+    const Field value = fields["value"];
+    ResultPart part;
+    part.value = value.int32(0, static_cast<int32_t>(source.columns().size()) - 1);
+    part.offset = static_cast<uint32_t>(fields["offset"].int32(0, kRowBytesMax));
+    part.validity = fields["validity"].int32(-1, static_cast<int32_t>(join.output.size()) - 1);
+    part.mask = static_cast<uint8_t>(fields["mask"].int32(0, kPresenceMax));
+    fields.finish();
+    const ColumnType& found = *source.columns()[static_cast<size_t>(part.value)];
+    if (!gives(found, type)) throw value.error("a column of the result's type");
+    return part;
+}
+
 int32_t decode_presence(const Field& field, const cuda::StagedJoinSpec& join) {
     const int32_t output = field.int32(-1, static_cast<int32_t>(join.output.size()) - 1);
     if (output >= 0 && join.output[static_cast<size_t>(output)].side != cuda::OutputSide::kPresence) {
@@ -278,6 +279,18 @@ void check_packed_keys(const Field& field, const std::vector<KeySpec>& keys, con
     if (words != 1 + join.key_columns || (words == 1 && bytes > join.key_bytes) || (words > 1 && more_bytes > 0)) {
         throw field.error("keys of fixed width that fit 'keyBytes' and 'keyColumns' together");
     }
+}
+
+void check_key_words(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte,
+                     const cuda::StagedJoinSpec& join) {
+    bool fits = !keys.empty();
+    for (const KeySpec& key : keys) fits = fits && packed_key_width(key) > 0;
+    if (fits) {
+        const KeyPlace last = packed_key_places(keys).back();
+        const auto end = static_cast<int32_t>(last.word * 8 + last.shift / 8 + packed_key_width(keys.back()));
+        fits = packed_key_words(keys, null_byte) <= 1 + join.key_columns && (null_byte < 0 || null_byte >= end);
+    }
+    if (!fits) throw field.error("keys of fixed width that fit the words of the key, with flags of NULLs behind them");
 }
 
 cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft) {

@@ -48,19 +48,22 @@ cuda::PipeValue decode_pipe_value(const Field& field, const cuda::StagedJoinSpec
 
 // Integers are widened as the keys of sources are. Of dictionaries, all of which are unified, the indices count.
 cuda::PipeKeyForm key_form(const KeySpec& key, const ColumnType& type, const Field& field) {
-    const bool is_value = cuda::is_value_width(static_cast<uint32_t>(key.width), cuda::kAggregatedBytesMax);
+    const bool is_value = cuda::is_value_width(static_cast<uint32_t>(key.width)) && key.width <= type.byte_width;
     if (key.kind == KeyKind::kFixedBytes && is_value) return cuda::PipeKeyForm::kBits;
     if (key.kind == KeyKind::kFloat && type.byte_width >= 4) return cuda::PipeKeyForm::kFloat;
     if (key.kind == KeyKind::kDictionaryIndex && key.width == sizeof(int32_t)) return cuda::PipeKeyForm::kSigned;
-    if (key.kind != KeyKind::kInteger) throw field.error("a key of 1, 2, 4 or 8 bytes, or a float of 4 or 8");
+    if (key.kind != KeyKind::kInteger) throw field.error("a key of 1, 2, 4, 8 or 16 bytes, or a float of 4 or 8");
     const bool is_signed = type.layout != Layout::kBool && type.order == Order::kSigned;
     return is_signed ? cuda::PipeKeyForm::kSigned : cuda::PipeKeyForm::kUnsigned;
 }
 
-void decode_pipe_keys(const Field& field, const cuda::StagedJoinSpec& from, cuda::PipeSpec& pipe) {
+// to: whose keys they are; nullptr: a group-by's.
+void decode_pipe_keys(const Field& field, const cuda::StagedJoinSpec& from, const cuda::StagedJoinSpec* to,
+                      cuda::PipeSpec& pipe) {
+    const bool has_words = to != nullptr && to->key_columns > 0;
     std::vector<KeySpec> keys;
-    uint32_t offset = 0;
     for (const Field& item : field.array()) {
+        if (keys.size() == static_cast<size_t>(cuda::kPipeKeysMax)) throw field.error("fewer keys");
         Fields fields(item);
         const Field described = fields["key"];
         const TypePtr type = decode_column(fields["type"]);
@@ -71,13 +74,17 @@ void decode_pipe_keys(const Field& field, const cuda::StagedJoinSpec& from, cuda
         made.form = key_form(keys.back(), *type, described);
         made.value = decode_pipe_value(fields["parts"], from, *type);
         fields.finish();
-        check_key_bytes(field, keys, pipe.null_byte, pipe.key_bytes);
+        if (!has_words) check_key_bytes(field, keys, pipe.null_byte, pipe.key_bytes);
         made.width = static_cast<uint8_t>(keys.back().width);
-        made.offset = static_cast<uint8_t>(offset);
-        offset += made.width;
         pipe.keys.push_back(made);
     }
-    check_key_bytes(field, keys, pipe.null_byte, pipe.key_bytes);
+    if (has_words) check_key_words(field, keys, pipe.null_byte, *to);
+    if (!has_words) check_key_bytes(field, keys, pipe.null_byte, pipe.key_bytes);
+    const std::vector<KeyPlace> places = packed_key_places(keys);
+    for (size_t k = 0; k < places.size(); ++k) {
+        pipe.keys[k].word = static_cast<uint8_t>(places[k].word);
+        pipe.keys[k].offset = static_cast<uint8_t>(places[k].shift / 8);
+    }
 }
 
 cuda::PipeColumn decode_pipe_column(const Field& field, const cuda::StagedJoinSpec& from, uint32_t wanted_width) {
@@ -104,14 +111,21 @@ cuda::PipeColumn decode_pipe_column(const Field& field, const cuda::StagedJoinSp
     return column;
 }
 
-cuda::PipeSpec decode_pipe(const Field& field, const cuda::StagedJoinSpec& from, uint32_t key_bytes,
-                           const cuda::ColumnWidths& widths) {
+cuda::PipeSpec decode_pipe(const Field& field, const cuda::StagedJoinSpec& from, const OutOfCoreOperator& op,
+                           int32_t input) {
+    const auto* const to = std::get_if<cuda::StagedJoinSpec>(&op);
+    const cuda::ColumnWidths& widths = widths_of(op, input);
     Fields fields(field);
     cuda::PipeSpec pipe;
     pipe.presence = decode_presence(fields["presence"], from);
-    pipe.key_bytes = key_bytes;
-    pipe.null_byte = fields["nullByte"].int32(-1, kNullByteMax);
-    decode_pipe_keys(fields["keys"], from, pipe);
+    pipe.key_bytes = key_bytes_of(op);
+    pipe.key_columns = to == nullptr ? 0 : to->key_columns;
+    pipe.null_byte = fields["nullByte"].int32(-1, null_byte_max(pipe.key_columns));
+    decode_pipe_keys(fields["keys"], from, to, pipe);
+    // Words of the key are the first columns, of which nothing is told beside.
+    for (uint32_t c = 0; c < pipe.key_columns; ++c) {
+        pipe.columns.push_back({cuda::PipeValue{}, cuda::PipeColumnKind::kKeyWord, 0});
+    }
     const Field columns = fields["columns"];
     for (const Field& item : columns.array()) {
         const size_t at = pipe.columns.size();
@@ -183,9 +197,7 @@ class FlowDecoder {
         const bool rows = from != nullptr && from->result == cuda::JoinResultKind::kRows;
         if (!rows || !gives_rows(before.back())) throw field.error("a step behind the last input of a join of rows");
         const OutOfCoreOperator& op = operator_of(step);
-        const auto* const join = std::get_if<cuda::StagedJoinSpec>(&op);
-        if (join != nullptr && join->key_columns > 0) throw pipe.error("null where a join's keys exceed 8 bytes");
-        step.pipe = decode_pipe(pipe, *from, key_bytes_of(op), widths_of(op, step.input));
+        step.pipe = decode_pipe(pipe, *from, op, step.input);
         check_has_keys(pipe, op, step.pipe.keys.size());
         return step;
     }
@@ -204,24 +216,61 @@ class FlowDecoder {
     std::vector<int32_t> next_;
 };
 
-TreeJoinResult decode_join_rows(Fields& fields, const cuda::StagedJoinSpec& join) {
-    enum class Origin : uint8_t { kGpu };
-    TreeJoinResult result;
-    result.presence = decode_presence(fields["presence"], join);
-    for (const Field& item : fields["columns"].array()) {
-        Fields column(item);
-        ResultColumn made;
-        made.type = decode_column(column["type"]);
-        const Field parts = column["parts"];
-        column.finish();
-        const uint32_t width = is_text(*made.type) ? kTextCodeBytes : chunk_width(*made.type);
-        for (const Field& part : parts.array()) {
-            Fields of_part(part);
-            of_part["from"].one_of<Origin>({{"gpu", Origin::kGpu}});
-            made.parts.push_back(decode_gpu_part(of_part, join, width));
+// Outputs with row numbers, by flow.
+std::vector<int32_t> decode_row_numbers(const Field& field, const cuda::StagedJoinSpec& join, size_t flows) {
+    std::vector<int32_t> numbers;
+    for (const Field& item : field.array()) {
+        numbers.push_back(item.int32(-1, static_cast<int32_t>(join.output.size()) - 1));
+        if (numbers.back() < 0) continue;
+        const cuda::JoinOutputColumn& output = join.output[static_cast<size_t>(numbers.back())];
+        const bool of_side = output.side == cuda::OutputSide::kBuild || output.side == cuda::OutputSide::kProbe;
+        const uint32_t width = join.output_width(output);
+        if (!of_side || (width != 4 && width != 8)) throw item.error("an output with the row numbers of a source");
+    }
+    if (numbers.size() != flows) throw field.error("an output for each flow");
+    return numbers;
+}
+
+// The last join of the tree, and the sources of its flows.
+struct JoinedSources {
+    const cuda::StagedJoinSpec& join;
+    std::vector<const Source*> sources;
+};
+
+ResultColumn decode_result_column(const Field& field, const JoinedSources& from,
+                                  const std::vector<int32_t>& row_numbers) {
+    Fields column(field);
+    ResultColumn made;
+    made.type = decode_column(column["type"]);
+    const Field parts = column["parts"];
+    column.finish();
+    const uint32_t width = is_text(*made.type) ? kTextCodeBytes : chunk_width(*made.type);
+    for (const Field& part : parts.array()) {
+        Fields fields(part);
+        const bool of_gpu = fields["from"].one_of<bool>({{"gpu", true}, {"flow", false}});
+        const Field flow = fields["flow"];
+        const int32_t number = flow.int32(-1, static_cast<int32_t>(row_numbers.size()) - 1);
+        if ((number < 0) != of_gpu) throw flow.error("a flow for what is not the GPU's, else -1");
+        if (of_gpu) {
+            made.parts.push_back(decode_gpu_part(fields, from.join, width));
+        } else {
+            const auto at = static_cast<size_t>(number);
+            if (row_numbers[at] < 0) throw flow.error("a flow with row numbers");
+            made.parts.push_back(decode_source_part(fields, from.join, *from.sources[at], *made.type));
+            made.parts.back().source = number;
         }
-        if (made.parts.empty()) throw parts.error("at least one part");
-        result.columns.push_back(std::move(made));
+        if ((made.parts.back().source != kOfGpu) != made.is_gathered()) throw parts.error("parts of one origin");
+    }
+    if (made.parts.empty()) throw parts.error("at least one part");
+    return made;
+}
+
+TreeJoinResult decode_join_rows(Fields& fields, const JoinedSources& from) {
+    TreeJoinResult result;
+    result.presence = decode_presence(fields["presence"], from.join);
+    result.row_numbers = decode_row_numbers(fields["rowNumbers"], from.join, from.sources.size());
+    for (const Field& item : fields["columns"].array()) {
+        result.columns.push_back(decode_result_column(item, from, result.row_numbers));
     }
     return result;
 }
@@ -235,14 +284,16 @@ TreeGroupResult decode_groups(Fields& fields, const cuda::StagedGroupBySpec& gro
     return result;
 }
 
-void decode_tree_result(const Field& field, OutOfCoreTree& tree) {
+void decode_tree_result(const Field& field, const std::vector<const Source*>& sources, OutOfCoreTree& tree) {
     Fields fields(field);
     const auto* const join = tree.root_join();
     const Field kind = fields["kind"];
     const bool is_join = kind.one_of<bool>({{"join", true}, {"group", false}});
     if (is_join != (join != nullptr)) throw kind.error("the kind of the last operator");
     if (is_join) {
-        tree.result = decode_join_rows(fields, *join);
+        JoinedSources from{*join, {}};
+        for (const TreeFlow& flow : tree.flows) from.sources.push_back(sources[static_cast<size_t>(flow.source)]);
+        tree.result = decode_join_rows(fields, from);
     } else {
         const auto& root = tree.operators[static_cast<size_t>(tree.root().op)];
         tree.result = decode_groups(fields, std::get<cuda::StagedGroupBySpec>(root));
@@ -259,7 +310,7 @@ OutOfCoreTree decode_out_of_core_tree(const Napi::Value& value, const std::vecto
     for (const Field& item : operators.array()) tree.operators.push_back(decode_operator(item));
     if (tree.operators.empty()) throw operators.error("at least one operator");
     tree.flows = FlowDecoder(tree.operators, sources).decode(fields["flows"]);
-    decode_tree_result(fields["result"], tree);
+    decode_tree_result(fields["result"], sources, tree);
     tree.workers = fields["workers"].int32(1, kWorkersMax);
     fields.finish();
     return tree;

@@ -155,10 +155,11 @@ std::vector<KeyPlace> packed_key_places(const std::vector<KeySpec>& keys) {
     return places;
 }
 
-uint32_t packed_key_words(const std::vector<KeySpec>& keys) {
+uint32_t packed_key_words(const std::vector<KeySpec>& keys, int32_t null_byte) {
     const KeyPlace last = packed_key_places(keys).back();
     const uint32_t bytes = last.shift / 8 + packed_key_width(keys.back());
-    return last.word + (bytes + 7) / 8;
+    const uint32_t flags = null_byte < 0 ? 0 : static_cast<uint32_t>(null_byte) / sizeof(uint64_t) + 1;
+    return std::max(last.word + (bytes + 7) / 8, flags);
 }
 
 uint32_t chunk_width(const ColumnType& type) {
@@ -213,8 +214,12 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, cons
         chunk_bytes_ += cuda::column_bytes(made.width, chunk_rows);
     }
     const bool packed = keys.mode == OutOfCoreKeys::kPacked;
-    const uint32_t words = packed && !side.keys.empty() ? packed_key_words(side.keys) : 1;
-    SPILLWAY_CHECK(words == 1 + more_words_ && (more_words_ == 0 || key_bytes_ == sizeof(uint64_t)));
+    // The other side may have a word more, of flags: that of this side is 0.
+    key_words_ = packed && !side.keys.empty() ? packed_key_words(side.keys) : 1;
+    const uint32_t words = packed && !side.keys.empty() ? packed_key_words(side.keys, null_byte_) : 1;
+    SPILLWAY_CHECK(words <= 1 + more_words_ && (more_words_ == 0 || key_bytes_ == sizeof(uint64_t)));
+    SPILLWAY_CHECK(more_words_ < kKeyWordsMax);
+    SPILLWAY_CHECK(more_words_ > 0 || null_byte_ < static_cast<int32_t>(key_bytes_));
 }
 
 ChunkColumns ChunkColumns::of(const Source& source) const {
@@ -239,7 +244,6 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
         plain_ = packed && null_byte_ < 0 && keys.size() == 1 && is_word(key, *type, key_bytes_);
     }
     if (packed) {
-        SPILLWAY_CHECK(null_byte_ < static_cast<int32_t>(key_bytes_));
         SPILLWAY_CHECK(as.null_keys != NullKeys::kEqual);
         return;
     }
@@ -329,7 +333,7 @@ void ChunkColumns::encode_keys(const std::vector<ColumnView>& views, uint64_t ro
 
 void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer, uint8_t* chunk,
                               uint64_t at) const {
-    if (plain_) {
+    if (plain_ && more_words_ == 0) {
         std::memcpy(chunk + at * key_bytes_, views[keys_[0].view].data, rows * key_bytes_);
         return;
     }
@@ -339,13 +343,16 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
         const int64_t count = std::min<int64_t>(kKeyRows, static_cast<int64_t>(rows - done));
         const RowSelection selection{static_cast<int64_t>(done), nullptr, count};
         if (keys_.empty()) std::fill_n(words, count, uint64_t{0});
+        for (uint32_t w = key_words_; w <= more_words_; ++w) std::fill_n(words + w * kKeyRows, count, uint64_t{0});
         for (size_t k = 0; k < keys_.size(); ++k) {
             const ColumnView& view = views[keys_[k].view];
             add_key(k, view, selection, writer, words, bits, at + done);
             if (null_byte_ < 0 || view.validity == nullptr) continue;
-            const uint64_t flag = uint64_t{1} << (8 * static_cast<uint32_t>(null_byte_) + k);
+            const auto at_byte = static_cast<uint32_t>(null_byte_);
+            const uint64_t flag = uint64_t{1} << (8 * (at_byte % sizeof(uint64_t)) + k);
+            uint64_t* const to = words + at_byte / sizeof(uint64_t) * kKeyRows;
             for (int64_t i = 0; i < count; ++i) {
-                if (!view.is_valid(selection.begin + i)) words[static_cast<size_t>(i)] |= flag;
+                if (!view.is_valid(selection.begin + i)) to[i] |= flag;
             }
         }
         store_words(words, count, chunk, at + done);

@@ -97,6 +97,7 @@ class ChunkColumns {
     std::optional<RowLayout> encoded_;  // of the keys, where they are not packed
     std::vector<Column> columns_;
     uint32_t more_words_ = 0;  // of the key, in the first columns
+    uint32_t key_words_ = 1;   // that keys' values take; what is left of the others is 0 but for flags of NULLs
     bool nullable_ = false;    // some key column, where a NULL is no key
     bool plain_ = false;       // the only key's values are the words
     uint64_t validity_at_ = 0;

@@ -28,8 +28,8 @@ class HeldColumns {
     void wake();
 
     struct Place {
-        int64_t batch = 0;
-        int64_t row = 0;  // inside the batch
+        int64_t batch = 0;  // -1: there is no row
+        int64_t row = 0;    // inside the batch
     };
     // Finds a row of the source by one look at a directory of the rows, and at the first rows of a batch or two.
     Place place(uint64_t row) const {

@@ -26,7 +26,7 @@ ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, const Tex
     if (held[kBuildSide] == nullptr && held[kProbeSide] == nullptr) return form;
     form.columns = nullptr;
     form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
-        auto rows_of = std::make_shared<ResultGather>(stage, held, sink, budget, worker, &texts);
+        auto rows_of = std::make_shared<ResultGather>(gathered_rows(stage, held, &texts), sink, budget, worker);
         return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read) {
             return rows_of->deliver(outputs, rows, read);
         };

@@ -69,31 +69,28 @@ struct ChunkKeys {
 struct OutOfCoreSide {
     std::vector<KeySpec> keys;
     std::vector<ChunkColumn> columns;
-    // Byte of the word with a bit per key, 1 = NULL: then every row has a key. -1: there is none.
+    // Byte of all words with a bit per key, 1 = NULL: then every row has a key. -1: there is none.
     int32_t null_byte = -1;
 };
 
-// Where the value of a result column comes from.
-enum class ResultOrigin : uint8_t {
-    kBuildSource,  // by the row's number, from the source of this side: as kBuildSide and kProbeSide number them
-    kProbeSource,
-    kGpu,
-};
+// The source of a part whose value is the GPU's.
+constexpr int32_t kOfGpu = -1;
 
 // One place from which the value of a result column may come.
 struct ResultPart {
-    int32_t value = 0;                         // output column of the GPU that has the value
-    uint32_t offset = 0;                       // byte of that column where the value begins: parts of a key
-    int32_t validity = -1;                     // output column with a byte that is 0 for NULL; -1: never NULL
-    uint8_t mask = 0;                          // bits of the presence byte that have to be set for the part to count
-    ResultOrigin origin = ResultOrigin::kGpu;  // of a source: `value` is its column
+    int32_t value = 0;        // output column of the GPU that has the value
+    uint32_t offset = 0;      // byte of that column where the value begins: parts of a key
+    int32_t validity = -1;    // output column with a byte that is 0 for NULL; -1: never NULL
+    uint8_t mask = 0;         // bits of the presence byte that have to be set for the part to count
+    int32_t source = kOfGpu;  // else `value` is a column of this source, read by the row's number. Of a join the
+                              // sources are kBuildSide and kProbeSide; a tree numbers them as its flows
 };
 
 // The first part whose bits are set; none: NULL.
 struct ResultColumn {
     TypePtr type;
     std::vector<ResultPart> parts;  // all of the GPU, or none
-    bool is_gathered() const { return !parts.empty() && parts[0].origin != ResultOrigin::kGpu; }
+    bool is_gathered() const { return !parts.empty() && parts[0].source != kOfGpu; }
 };
 
 // Which join that others are compared with; shares: of the stripes of its table, where it has such.
@@ -129,8 +126,8 @@ struct KeyPlace {
     uint32_t shift = 0;  // in it, in bits
 };
 std::vector<KeyPlace> packed_key_places(const std::vector<KeySpec>& keys);
-// Words that such keys take.
-uint32_t packed_key_words(const std::vector<KeySpec>& keys);
+// Words that such keys take, with the byte that says which are NULL; -1: there is none.
+uint32_t packed_key_words(const std::vector<KeySpec>& keys, int32_t null_byte = -1);
 
 // Bytes of a value in a chunk and in the rows of the GPU; 0 for types that cannot be there.
 uint32_t chunk_width(const ColumnType& type);

@@ -14,8 +14,9 @@ namespace {
 
 constexpr int64_t kBlockRows = ColumnGather::kRowsMax;
 
-size_t side_of(const ResultPart& part) {
-    return part.origin == ResultOrigin::kBuildSource ? kBuildSide : kProbeSide;
+// The number in place of that of a row which is not there.
+uint64_t no_row(uint32_t width) {
+    return ~uint64_t{0} >> (64 - 8 * width);
 }
 
 uint64_t row_number(const uint8_t* numbers, uint64_t row, uint32_t width) {
@@ -30,32 +31,47 @@ std::vector<KeyPart> key_parts(const OutOfCoreStage& stage, const HeldColumns& h
 
 }  // namespace
 
-std::vector<int32_t> gathered_columns(const OutOfCoreStage& stage, size_t side) {
-    std::set<int32_t> columns;
-    for (const ResultColumn& column : stage.columns) {
+std::vector<int32_t> gathered_columns(const std::vector<ResultColumn>& columns, int32_t source) {
+    std::set<int32_t> found;
+    for (const ResultColumn& column : columns) {
         for (const ResultPart& part : column.parts) {
-            if (part.origin != ResultOrigin::kGpu && side_of(part) == side) columns.insert(part.value);
+            if (part.source == source) found.insert(part.value);
         }
     }
+    return {found.begin(), found.end()};
+}
+
+std::vector<int32_t> gathered_columns(const OutOfCoreStage& stage, size_t side) {
+    const std::vector<int32_t> of_results = gathered_columns(stage.columns, static_cast<int32_t>(side));
+    std::set<int32_t> columns(of_results.begin(), of_results.end());
     if (stage.keys == OutOfCoreKeys::kHashed) {
         for (const KeySpec& key : stage.sides[side].keys) columns.insert(key.column);
     }
     return {columns.begin(), columns.end()};
 }
 
-ResultGather::ResultGather(const OutOfCoreStage& stage, const HeldSides& held, BatchSink& sink, MemoryBudget& budget,
-                           int worker, const TextCodes* texts)
-    : stage_(stage),
-      joined_{stage.join, stage.presence, texts},
-      held_(held),
+GatheredRows gathered_rows(const OutOfCoreStage& stage, const HeldSides& held, const TextCodes* texts) {
+    return {{stage.join, stage.presence, texts},
+            stage.columns,
+            {stage.row_numbers[kBuildSide], stage.row_numbers[kProbeSide]},
+            {held[kBuildSide], held[kProbeSide]},
+            stage.keys == OutOfCoreKeys::kHashed ? &stage : nullptr};
+}
+
+ResultGather::ResultGather(GatheredRows rows, BatchSink& sink, MemoryBudget& budget, int worker)
+    : rows_(std::move(rows)),
       sink_(sink),
       budget_(budget),
       worker_(worker),
-      batch_size_{std::max<int64_t>(sink.batch_size().rows, 1), sink.batch_size().bytes} {
-    if (sink.wants_columns()) add_columns(stage, held);
-    if (stage.keys != OutOfCoreKeys::kHashed) return;
-    const HeldColumns& build = *held[kBuildSide];
-    const HeldColumns& probe = *held[kProbeSide];
+      batch_size_{std::max<int64_t>(sink.batch_size().rows, 1), sink.batch_size().bytes},
+      places_(rows_.held.size()) {
+    if (sink.wants_columns()) add_columns();
+    if (rows_.hashed != nullptr) add_keys(*rows_.hashed);
+}
+
+void ResultGather::add_keys(const OutOfCoreStage& stage) {
+    const HeldColumns& build = *rows_.held[kBuildSide];
+    const HeldColumns& probe = *rows_.held[kProbeSide];
     match_.emplace(key_parts(stage, build, kBuildSide), key_parts(stage, probe, kProbeSide));
     for (size_t p = 0; p < match_->parts(); ++p) {
         MatchedPart part;
@@ -65,8 +81,8 @@ ResultGather::ResultGather(const OutOfCoreStage& stage, const HeldSides& held, B
     }
 }
 
-void ResultGather::add_columns(const OutOfCoreStage& stage, const HeldSides& held) {
-    for (const ResultColumn& column : stage.columns) {
+void ResultGather::add_columns() {
+    for (const ResultColumn& column : rows_.columns) {
         if (!column.is_gathered()) {
             fixed_row_bytes_ += result_width(*column.type);
             continue;
@@ -74,8 +90,9 @@ void ResultGather::add_columns(const OutOfCoreStage& stage, const HeldSides& hel
         std::vector<Part> parts;
         TypePtr type;
         for (const ResultPart& part : column.parts) {
-            const HeldColumns& source = *held[side_of(part)];
-            parts.push_back({side_of(part), part.mask, &source.views(part.value)});
+            const auto number = static_cast<size_t>(part.source);
+            const HeldColumns& source = *rows_.held[number];
+            parts.push_back({number, part.mask, &source.views(part.value)});
             if (type == nullptr) type = source.source_columns()[static_cast<size_t>(part.value)];
         }
         columns_.push_back({&column, std::move(parts), ColumnGather(type, budget_)});
@@ -113,24 +130,27 @@ uint64_t ResultGather::deliver(const std::vector<const uint8_t*>& outputs, uint6
     return delivered;
 }
 
-// Where the rows [begin, begin + rows) come from, on each side that has row numbers.
+// Where the rows [begin, begin + rows) come from, of each source that has row numbers.
 void ResultGather::find_places(uint64_t begin, int64_t rows) {
     found_ = rows;
     presence_.assign(static_cast<size_t>(rows), cuda::kBuildPresent | cuda::kProbePresent | cuda::kKeyPresent);
-    if (stage_.presence >= 0) {
-        const uint8_t* const bits = (*outputs_)[static_cast<size_t>(stage_.presence)] + begin;
+    const cuda::StagedJoinSpec& join = rows_.joined.join;
+    if (rows_.joined.presence >= 0) {
+        const uint8_t* const bits = (*outputs_)[static_cast<size_t>(rows_.joined.presence)] + begin;
         presence_.assign(bits, bits + rows);
     }
-    for (const size_t side : {kBuildSide, kProbeSide}) {
-        if (held_[side] == nullptr) continue;
-        const uint8_t present = side == kBuildSide ? cuda::kBuildPresent : cuda::kProbePresent;
-        const auto output = static_cast<size_t>(stage_.row_numbers[side]);
-        const uint32_t width = stage_.join.output_width(stage_.join.output[output]);
-        auto& places = places_[side];
-        places.resize(static_cast<size_t>(rows));
+    for (size_t source = 0; source < rows_.held.size(); ++source) {
+        if (rows_.held[source] == nullptr) continue;
+        const auto output = static_cast<size_t>(rows_.row_numbers[source]);
+        const uint32_t width = join.output_width(join.output[output]);
+        const bool of_build = join.output[output].side == cuda::OutputSide::kBuild;
+        const uint8_t present = of_build ? cuda::kBuildPresent : cuda::kProbePresent;
+        auto& places = places_[source];
+        places.assign(static_cast<size_t>(rows), HeldColumns::Place{-1, 0});
         for (int64_t i = 0; i < rows; ++i) {
             if ((presence_[i] & present) == 0) continue;  // its number has no meaning
-            places[i] = held_[side]->place(row_number((*outputs_)[output], begin + static_cast<uint64_t>(i), width));
+            const uint64_t number = row_number((*outputs_)[output], begin + static_cast<uint64_t>(i), width);
+            if (number != no_row(width)) places[i] = rows_.held[source]->place(number);
         }
     }
 }
@@ -161,7 +181,8 @@ void ResultGather::find_values(Column& column) {
         ValuePlace place;
         for (const Part& part : column.parts) {
             if ((presence_[i] & part.mask) != part.mask) continue;
-            const HeldColumns::Place at = places_[part.side][i];
+            const HeldColumns::Place at = places_[part.source][i];
+            if (at.batch < 0) continue;
             place = {&(*part.views)[static_cast<size_t>(at.batch)], at.row};
             break;
         }
@@ -215,16 +236,18 @@ int64_t ResultGather::rows_with_room(int64_t begin, uint64_t left) {
 
 // Rows [batch_begin_, end) of the outputs, less those that were dropped.
 OutputBatch ResultGather::take_batch(uint64_t end) {
+    const cuda::StagedJoinSpec& join = rows_.joined.join;
     std::vector<const uint8_t*> outputs;
     for (size_t i = 0; i < outputs_->size(); ++i) {
-        outputs.push_back((*outputs_)[i] + batch_begin_ * stage_.join.output_width(stage_.join.output[i]));
+        outputs.push_back((*outputs_)[i] + batch_begin_ * join.output_width(join.output[i]));
     }
     OutputBatch batch;
     batch.rows = static_cast<int64_t>(batch_rows_);
     auto gathered = columns_.begin();
-    for (const ResultColumn& column : stage_.columns) {
-        batch.columns.push_back(column.is_gathered() ? (gathered++)->gather.finish()
-                                                     : result_column(joined_, column, outputs, batch_rows_, budget_));
+    for (const ResultColumn& column : rows_.columns) {
+        batch.columns.push_back(column.is_gathered()
+                                    ? (gathered++)->gather.finish()
+                                    : result_column(rows_.joined, column, outputs, batch_rows_, budget_));
     }
     batch_begin_ = end;
     batch_rows_ = 0;

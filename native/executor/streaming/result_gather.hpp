@@ -17,19 +17,32 @@
 
 namespace spillway {
 
-// Columns of a side that are read by row number, for results and to compare keys; in order, each once.
+// Columns of a source that are read by row number; in order, each once.
+std::vector<int32_t> gathered_columns(const std::vector<ResultColumn>& columns, int32_t source);
+// Those of a join's side, for results and to compare keys.
 std::vector<int32_t> gathered_columns(const OutOfCoreStage& stage, size_t side);
 
 // Sources whose columns are gathered; nullptr: none of this side.
 using HeldSides = HeldColumns* const[2];
 
+// Result rows of a join, some of whose columns are gathered. What it refers to must outlive it.
+struct GatheredRows {
+    JoinedRows joined;
+    const std::vector<ResultColumn>& columns;
+    // By source: the output column with the numbers of its rows, of which one with all bits set says that there is no
+    // row; -1: none.
+    std::vector<int32_t> row_numbers;
+    std::vector<HeldColumns*> held;          // by source; nullptr: none of its columns
+    const OutOfCoreStage* hashed = nullptr;  // whose keys are to be compared
+};
+// texts: of text columns that are not gathered, if there are some.
+GatheredRows gathered_rows(const OutOfCoreStage& stage, const HeldSides& held, const TextCodes* texts = nullptr);
+
 // One worker's way to make batches of result rows some of whose columns are gathered by row number. Pairs of rows whose
 // keys have the same hash and are not equal are dropped.
 class ResultGather {
   public:
-    // texts: of text columns that are not gathered, if there are some.
-    ResultGather(const OutOfCoreStage& stage, const HeldSides& held, BatchSink& sink, MemoryBudget& budget, int worker,
-                 const TextCodes* texts = nullptr);
+    ResultGather(GatheredRows rows, BatchSink& sink, MemoryBudget& budget, int worker);
 
     // outputs: where the rows begin in each output column of the GPU. `read` is called when they are needed no more,
     // before the sink is given the last batch. Returns how many of the rows were part of the result.
@@ -37,7 +50,7 @@ class ResultGather {
 
   private:
     struct Part {
-        size_t side = 0;
+        size_t source = 0;
         uint8_t mask = 0;
         const std::vector<ColumnView>* views = nullptr;
     };
@@ -49,7 +62,8 @@ class ResultGather {
     struct MatchedPart {
         const std::vector<ColumnView>* views[2] = {};
     };
-    void add_columns(const OutOfCoreStage& stage, const HeldSides& held);
+    void add_columns();
+    void add_keys(const OutOfCoreStage& stage);
     void find_places(uint64_t begin, int64_t rows);
     void drop_false_pairs();
     void find_values(Column& column);
@@ -58,9 +72,7 @@ class ResultGather {
     int64_t rows_with_room(int64_t begin, uint64_t left);
     OutputBatch take_batch(uint64_t end);
 
-    const OutOfCoreStage& stage_;
-    const JoinedRows joined_;
-    const HeldSides& held_;
+    const GatheredRows rows_;
     BatchSink& sink_;
     MemoryBudget& budget_;
     const int worker_;
@@ -71,10 +83,10 @@ class ResultGather {
     std::vector<MatchedPart> matched_;
 
     const std::vector<const uint8_t*>* outputs_ = nullptr;
-    uint64_t batch_begin_ = 0;  // first of the rows that are in no batch yet
-    uint64_t batch_rows_ = 0;   // gathered since
-    int64_t found_ = 0;         // rows of the block
-    std::vector<HeldColumns::Place> places_[2];
+    uint64_t batch_begin_ = 0;                             // first of the rows that are in no batch yet
+    uint64_t batch_rows_ = 0;                              // gathered since
+    int64_t found_ = 0;                                    // rows of the block
+    std::vector<std::vector<HeldColumns::Place>> places_;  // by source
     std::vector<uint8_t> presence_;
     std::vector<std::vector<ValuePlace>> values_;  // of each column
 };

@@ -9,9 +9,11 @@
 #include "cuda/memory_model/stream_memory.hpp"
 #include "executor/streaming/chunk_feeder.hpp"
 #include "executor/streaming/group_result.hpp"
+#include "executor/streaming/held_columns.hpp"
 #include "executor/streaming/join_result.hpp"
 #include "executor/streaming/phase.hpp"
 #include "executor/streaming/result_blocks.hpp"
+#include "executor/streaming/result_gather.hpp"
 #include "executor/streaming/spill_disk.hpp"
 
 namespace spillway {
@@ -32,6 +34,7 @@ class TreeRun {
           way_(std::move(space), control),
           texts_(budget_),
           columns_(columns_of_flows()),
+          held_(hold(sink != nullptr)),
           spill_(pinned.reserve(spill_bytes(), "rows that the GPU spills")),
           ring_(pinned, ring_slots(), chunk_bytes()),
           disks_(tree.operators.size()),
@@ -83,6 +86,35 @@ class TreeRun {
         }
         return made;
     }
+    // Sources, by flow, of which the result has columns that are read by row number.
+    std::vector<std::unique_ptr<HeldColumns>> hold(bool wants_rows) {
+        std::vector<std::unique_ptr<HeldColumns>> made(tree_.flows.size());
+        const auto* const joined = std::get_if<TreeJoinResult>(&tree_.result);
+        if (joined == nullptr || !wants_rows) return made;
+        for (size_t i = 0; i < made.size(); ++i) {
+            const std::vector<int32_t> columns = gathered_columns(joined->columns, static_cast<int32_t>(i));
+            if (columns.empty()) continue;
+            // The rows of a stream are gone when they are wanted.
+            SPILLWAY_CHECK(input_of(tree_.flows[i]).stream == nullptr && joined->row_numbers.at(i) >= 0);
+            Source& source = source_of(tree_.flows[i]);
+            source.load_dictionaries(columns, budget_, control_);
+            made[i] = std::make_unique<HeldColumns>(source, columns, budget_, control_);
+        }
+        return made;
+    }
+    bool holds_columns() const {
+        return std::any_of(held_.begin(), held_.end(), [](const auto& held) { return held != nullptr; });
+    }
+    void load_held() {
+        for (const auto& held : held_) {
+            if (held != nullptr) held->load();
+        }
+    }
+    void wake_held() {
+        for (const auto& held : held_) {
+            if (held != nullptr) held->wake();
+        }
+    }
     uint64_t spill_bytes() const {
         uint64_t bytes = 0;
         for (const OutOfCoreOperator& op : tree_.operators) bytes += pinned_spill_bytes(sizes_of(op));
@@ -106,8 +138,18 @@ class TreeRun {
     ResultForm form() const {
         if (groups_) return groups_->form();
         const auto& joined = std::get<TreeJoinResult>(tree_.result);
-        return join_result_form({std::get<cuda::StagedJoinSpec>(root()), joined.presence, &texts_}, joined.columns,
-                                budget_);
+        const JoinedRows rows{std::get<cuda::StagedJoinSpec>(root()), joined.presence, &texts_};
+        ResultForm made = join_result_form(rows, joined.columns, budget_);
+        if (!holds_columns()) return made;
+        made.columns = nullptr;
+        made.deliverer = [this, rows, &joined](BatchSink& sink, int worker) -> DeliverRows {
+            GatheredRows gathered{rows, joined.columns, joined.row_numbers, {}, nullptr};
+            for (const auto& held : held_) gathered.held.push_back(held.get());
+            auto rows_of = std::make_shared<ResultGather>(std::move(gathered), sink, budget_, worker);
+            return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t count,
+                             const std::function<void()>& read) { return rows_of->deliver(outputs, count, read); };
+        };
+        return made;
     }
 
     // An operator takes GPU memory when its first rows come: those that are done by then have given theirs back.
@@ -146,7 +188,8 @@ class TreeRun {
         const bool last = number + 1 == tree_.flows.size();
         ResultBlocks* const blocks = last && blocks_ ? &*blocks_ : nullptr;
         ChunkFeeder feeder(input_of(flow), columns_[number], ring_, chunk_rows(flow), budget_, control_, pause_);
-        run_phase(feeder, blocks, tree_.workers, control_, {}, [&] {
+        const PhaseHooks hooks{[&] { load_held(); }, [&] { wake_held(); }};
+        run_phase(feeder, blocks, tree_.workers, control_, hooks, [&] {
             run_steps(flow, feeder, blocks);
             // The last rows may wait for a reader who needs this memory before he reads on.
             if (last) spill_.release();
@@ -161,8 +204,9 @@ class TreeRun {
     JobControl& control_;
     BatchSink* const sink_;
     SpillWay way_;
-    TextCodes texts_;                          // of all sources: equal ones are equal keys
-    const std::vector<ChunkColumns> columns_;  // by flow
+    TextCodes texts_;                                       // of all sources: equal ones are equal keys
+    const std::vector<ChunkColumns> columns_;               // by flow
+    const std::vector<std::unique_ptr<HeldColumns>> held_;  // by flow; nullptr: nothing is gathered from its source
     OutOfCoreTreeReport report_;
     std::optional<GroupResult> groups_;
     PinnedReservation spill_;

@@ -24,8 +24,9 @@ struct OutOfCoreTreeReport {
 // Runs operators on the GPU that take each other's rows, all of them larger than its memory, as join_out_of_core runs
 // one: the caller has the GPU to itself, chunks, blocks of result rows and what all operators together may spill count
 // in the budget, and an error for lack of memory has the detail "delivered" = "nothing" where the sink was given no
-// rows. An operator takes GPU memory from the first flow that it is in until its last. sink: nullptr where rows are
-// only counted, as they always are where the root is a join that counts. space: as there, for all of them.
+// rows. An operator takes GPU memory from the first flow that it is in until its last. Columns that are gathered are
+// read while the last flow begins. sink: nullptr where rows are only counted, as they always are where the root is a
+// join that counts. space: as there, for all of them.
 OutOfCoreTreeReport tree_out_of_core(const std::vector<ChunkInput>& inputs, const OutOfCoreTree& tree,
                                      KeptPinned& pinned, const DevicePause& pause, BatchSink* sink, JobControl& control,
                                      const std::shared_ptr<SpillSpace>& space = nullptr);

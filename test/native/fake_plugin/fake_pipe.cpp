@@ -11,6 +11,13 @@ namespace fake {
 
 namespace {
 
+// As mix64() of native/base/hash.hpp.
+uint64_t mix64(uint64_t x) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebULL;
+    return x ^ x >> 31;
+}
+
 template <class T>
 T load(const uint8_t* from) {
     T value;
@@ -92,33 +99,44 @@ void PipedRows::check(const PipeSpec& pipe) const {
     require(pipe.keys.is_valid() && pipe.columns.is_valid(), "a pipe with an impossible list");
     require(pipe.presence < static_cast<int>(widths_.size()), "a pipe that reads no such column");
     require(pipe.presence < 0 || widths_[static_cast<size_t>(pipe.presence)] == 1, "presence of whole bytes");
-    require(pipe.null_byte < static_cast<int>(pipe.key_bytes), "a key without its byte of NULLs");
+    const uint32_t bytes = pipe.key_bytes + 8 * pipe.key_columns;
+    require(pipe.key_columns < kPipeKeyWordsMax && (pipe.key_columns == 0 || pipe.key_bytes == 8), "words of 8 bytes");
+    require(pipe.null_byte < static_cast<int>(bytes), "a key without its byte of NULLs");
     for (const PipeKey& key : pipe.keys) {
         check(key.value);
-        require(key.value.width <= key.width && key.offset + key.width <= pipe.key_bytes, "a key that does not fit");
+        require(key.value.width <= key.width && 8U * key.word + key.offset + key.width <= bytes,
+                "a key that does not fit");
+        require(key.width == 16 || key.offset + key.width <= 8, "a key that crosses a word");
         require(key.form != PipeKeyForm::kFloat || key.value.width >= 4, "a float of 4 or 8 bytes");
     }
-    for (const PipeColumn& column : pipe.columns) {
+    for (size_t c = 0; c < pipe.columns.size(); ++c) {
+        const PipeColumn& column = pipe.columns[c];
+        require((column.kind == PipeColumnKind::kKeyWord) == (c < pipe.key_columns), "words of the key come first");
+        if (c < pipe.key_columns) continue;
         check(column.value);
         const bool half = column.kind == PipeColumnKind::kLow || column.kind == PipeColumnKind::kHigh;
         require(!half || column.value.width == 8, "halves of 8 bytes");
     }
 }
 
-bool PipeSource::write_key(uint64_t row, uint8_t* key) const {
-    uint64_t word = 0;
+bool PipeSource::write_key(uint64_t row, uint64_t (&words)[kPipeKeyWordsMax]) const {
     bool has_key = true;
     for (size_t k = 0; k < pipe_.keys.size(); ++k) {
         const uint8_t* const value = rows_.find(pipe_.keys[k].value, pipe_.presence, row);
-        if (value != nullptr) {
-            word |= widened(pipe_.keys[k], value) << (8 * pipe_.keys[k].offset);
+        uint64_t* const word = words + pipe_.keys[k].word;
+        if (value != nullptr && pipe_.keys[k].width == 16) {
+            std::memcpy(word, value, 16);
+        } else if (value != nullptr) {
+            *word |= widened(pipe_.keys[k], value) << (8 * pipe_.keys[k].offset);
         } else if (pipe_.null_byte >= 0) {
-            word |= uint64_t{1} << (8 * static_cast<uint32_t>(pipe_.null_byte) + k);
+            words[pipe_.null_byte / 8] |= uint64_t{1} << (8 * static_cast<uint32_t>(pipe_.null_byte % 8) + k);
         } else {
             has_key = false;
         }
     }
-    std::memcpy(key, &word, pipe_.key_bytes);
+    uint64_t mixed = 0;
+    for (uint32_t w = pipe_.key_columns; w > 0; --w) mixed = mix64(words[w] ^ mixed);
+    words[0] ^= mixed;
     return has_key;
 }
 
@@ -144,9 +162,15 @@ int32_t PipeSource::next(void* context, Chunk* chunk) {
     memory.key_valid.resize((rows + 31) / 32);
     for (const PipeColumn& column : pipe.columns) memory.columns.emplace_back(rows * column.width());
     for (uint64_t i = 0; i < rows; ++i, ++self.done_) {
-        const bool has_key = self.write_key(self.done_, &memory.key[i * pipe.key_bytes]);
+        uint64_t words[kPipeKeyWordsMax] = {};
+        const bool has_key = self.write_key(self.done_, words);
         if (has_key) memory.key_valid[i / 32] |= 1U << (i % 32);
+        std::memcpy(&memory.key[i * pipe.key_bytes], words, pipe.key_bytes);
         for (size_t c = 0; c < pipe.columns.size(); ++c) {
+            if (c < pipe.key_columns) {
+                std::memcpy(&memory.columns[c][i * sizeof *words], words + c + 1, sizeof *words);
+                continue;
+            }
             self.write_column(pipe.columns[c], self.done_, &memory.columns[c][i * pipe.columns[c].width()]);
         }
     }

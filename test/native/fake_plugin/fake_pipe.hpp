@@ -56,7 +56,7 @@ class PipeSource {
     static int32_t next(void* context, Chunk* chunk);
     static void release(void* context);
     // False: the row has no key.
-    bool write_key(uint64_t row, uint8_t* key) const;
+    bool write_key(uint64_t row, uint64_t (&words)[kPipeKeyWordsMax]) const;
     void write_column(const PipeColumn& column, uint64_t row, uint8_t* to) const;
 
     const PipedRows& rows_;

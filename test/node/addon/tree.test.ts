@@ -82,12 +82,22 @@ function joinOfJoin(): Spec {
             kind: "join",
             columns: [0, 2, 1].map((value) => ({
                 type: int64Column("column"),
-                parts: [{ from: "gpu", ...part(value) }]
+                parts: [{ from: "gpu", flow: -1, ...part(value) }]
             })),
-            presence: -1
+            presence: -1,
+            rowNumbers: [-1, -1, -1]
         },
         workers: 2
     };
+}
+
+/** The same with row numbers of the last source in place of its payload, which is read by them. */
+function gatheredJoin(): Spec {
+    const spec = joinOfJoin();
+    spec.flows[1].side.columns[0].column = -1;
+    spec.result.rowNumbers[1] = 1;
+    spec.result.columns[2].parts = [{ from: "flow", flow: 1, ...part(1) }];
+    return spec;
 }
 
 /** Sums of the first payload by key. */
@@ -169,6 +179,32 @@ describe("a tree is refused where", () => {
         expect(await refused(joinOfJoin, change)).toBe(field);
     });
 
+    const numbers = "spec.result.rowNumbers";
+    const gathered = "spec.result.columns[2].parts";
+    const wrongNumbers: [string, (spec: Spec) => void, string][] = [
+        ["a source has no row numbers", (spec) => (spec.result.rowNumbers[1] = -1), `${gathered}[0].flow`],
+        ["a column is of no flow", (spec) => (spec.result.columns[2].parts[0].flow = 3), `${gathered}[0].flow`],
+        ["a column is of no output", (spec) => (spec.result.columns[2].parts[0].flow = -1), `${gathered}[0].flow`],
+        [
+            "an output is of a flow",
+            (spec) => (spec.result.columns[0].parts[0].flow = 1),
+            "spec.result.columns[0].parts[0].flow"
+        ],
+        ["a column is not there", (spec) => (spec.result.columns[2].parts[0].value = 2), `${gathered}[0].value`],
+        [
+            "a column is of two origins",
+            (spec) => spec.result.columns[2].parts.push({ from: "gpu", flow: -1, ...part(0) }),
+            gathered
+        ],
+        ["numbers are missing", (spec) => spec.result.rowNumbers.pop(), numbers],
+        ["numbers are of keys", (spec) => (spec.result.rowNumbers[1] = 0), `${numbers}[1]`],
+        ["numbers are no output", (spec) => (spec.result.rowNumbers[1] = 3), `${numbers}[1]`],
+        ["numbers are filled", (spec) => (spec.flows[1].side.columns[0].fill = "zero"), "spec.flows[1].side.columns[0]"]
+    ];
+    test.each(wrongNumbers)("%s", async (_, change, field) => {
+        expect(await refused(gatheredJoin, change)).toBe(field);
+    });
+
     const wrongPipes: [string, (pipe: Spec) => void, string][] = [
         ["it reads no such output", (spec) => (spec.columns[0].parts[0].value = 3), ".columns[0].parts[0].value"],
         ["it reads beyond an output", (spec) => (spec.columns[0].parts[0].offset = 1), ".columns[0].parts[0].offset"],
@@ -190,6 +226,41 @@ describe("a tree is refused where", () => {
     ];
     test.each(wrongPipes)("in a pipe %s", async (_, change, field) => {
         expect(await refused(joinOfJoin, (spec) => change(pipeOf(spec)))).toBe(inPipe + field);
+    });
+
+    /** The upper join has keys of two words: of the pipe, and of the source. */
+    function wideKeys(): Spec {
+        const spec = joinOfJoin();
+        const key = { ...integerKey };
+        Object.assign(spec.operators[1].join, { keyColumns: 1, buildWidths: [8, 8], probeWidths: [8, 8] });
+        Object.assign(spec.operators[1].join, {
+            outputs: [
+                { side: "build", column: 0 },
+                { side: "build", column: 1 },
+                { side: "probe", column: 1 }
+            ]
+        });
+        const word = { column: -2, validity: false, part: "whole", fill: "none" };
+        spec.flows[1].side.columns.unshift(word);
+        spec.flows[1].side.keys = [key, { ...key }];
+        const described = pipeOf(spec).keys[0];
+        pipeOf(spec).keys = [described, { ...described, key: { ...key }, parts: [part(0)] }];
+        return spec;
+    }
+    const wrongWords: [string, (spec: Spec) => void, string][] = [
+        ["a word has no key", (spec) => pipeOf(spec).keys.splice(0), `${inPipe}.keys`],
+        ["there are keys of three words", (spec) => pipeOf(spec).keys.push(pipeOf(spec).keys[0]), `${inPipe}.keys`],
+        ["NULLs are told among the keys", (spec) => (pipeOf(spec).nullByte = 15), `${inPipe}.keys`],
+        ["NULLs are told behind all words", (spec) => (pipeOf(spec).nullByte = 16), `${inPipe}.nullByte`],
+        [
+            "words are told as columns",
+            (spec) => pipeOf(spec).columns.push(pipeOf(spec).columns[0]),
+            `${inPipe}.columns`
+        ],
+        ["a source's NULLs are among its keys", (spec) => (spec.flows[1].side.nullByte = 8), "spec.flows[1].side.keys"]
+    ];
+    test.each(wrongWords)("%s", async (_, change, field) => {
+        expect(await refused(wideKeys, change)).toBe(field);
     });
 
     test("groups go on", async () => {
@@ -236,16 +307,19 @@ describe("a tree", () => {
 
     test("needs a GPU that has been opened", async () => {
         expect(await errorOf(joinOfJoin())).toMatchObject({ message: expect.stringContaining("openDevice") as string });
-    });
-
-    test("gives its rows and a report of each operator", async () => {
         await binding.lookForDevices(engine);
         await binding.openDevice(engine, {
             ...{ ordinal: 0, memoryBytes: 1 << 28, pinnedBytes: 1 << 28, keptPinnedBytes: 0 },
             ...{ peerBytes: 0, peerOrdinal: -1 }
         });
+    });
+
+    test.each([
+        ["that travel", joinOfJoin],
+        ["that are gathered", gatheredJoin]
+    ])("gives rows of columns %s, and a report of each operator", async (_, make) => {
         const sink = await opened();
-        const report = runTreeOutOfCore(job, sources, joinOfJoin(), sink);
+        const report = runTreeOutOfCore(job, sources, make(), sink);
         const batches = await drain(sink);
         expect(await report).toMatchObject({ rows: 80, operators: [{ rows: 100, d2hBytes: 0 }, { rows: 80 }] });
         const rows = batches.flatMap((batch) => {

@@ -60,7 +60,11 @@ export function whyGathered(type: ColumnType): string | undefined {
 }
 
 /** What gathering a value of a side costs a worker. Those of the probe side come in order, but for spilled ones. */
-export function gatherNs(type: ColumnType, side: Side, { probe, spilledShare, policy }: GatherCosts): number {
+export function gatherNs(
+    type: ColumnType,
+    side: Side,
+    { probe, spilledShare, policy }: Pick<GatherCosts, "probe" | "spilledShare" | "policy">
+): number {
     const { gatherNs, gatherOrderedNs } = policy;
     const ordered = side === probe ? 1 - spilledShare : 0;
     const kind = type.layout === "fixed" || chunkWidth(type) > 0 ? "value" : "text";

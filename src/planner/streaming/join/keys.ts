@@ -22,12 +22,15 @@ export interface KeyPlan {
     /** Words behind the first one, which are columns of either side. */
     readonly columns: number;
     readonly nullsEqual: boolean;
+    /** Byte of all words with a bit for each key that is NULL, so that every row has a key; -1: there is none. */
+    readonly nullByte: number;
     /** Packed keys by their numbers in the node, and where each of these is. */
     readonly order: readonly number[];
     readonly places: readonly KeyPlace[];
 }
 
-function equalsNull({ left, right, keys, nullEquality }: JoinNode): boolean {
+/** May NULLs of both sides meet, and are equal? */
+export function equalsNull({ left, right, keys, nullEquality }: JoinNode): boolean {
     if (!nullEquality) return false;
     return keys.some(
         (key) => left.columns[key.left.column]?.type.nullable && right.columns[key.right.column]?.type.nullable
@@ -35,7 +38,7 @@ function equalsNull({ left, right, keys, nullEquality }: JoinNode): boolean {
 }
 
 /** Keys one behind the other, but that none crosses a word unless it begins one; as packed_key_places() in native/. */
-function placesOf(widths: readonly number[]): { places: KeyPlace[]; words: number } {
+function placesOf(widths: readonly number[]): { places: KeyPlace[]; words: number; end: number } {
     const places: KeyPlace[] = [];
     let at = 0;
     for (const width of widths) {
@@ -44,7 +47,7 @@ function placesOf(widths: readonly number[]): { places: KeyPlace[]; words: numbe
         places.push({ word: Math.floor(at / keyBytesMax), offset: at % keyBytesMax });
         at += width;
     }
-    return { places, words: Math.ceil(at / keyBytesMax) };
+    return { places, words: Math.ceil(at / keyBytesMax), end: at };
 }
 
 /**
@@ -66,13 +69,35 @@ function orderOf({ keys, columns }: JoinNode, widths: readonly number[]): number
     return wordsOf(readable) <= wordsOf(byWidth) ? readable : byWidth;
 }
 
+/** Bits of a byte, one for each key that may be NULL. */
+const flaggedKeysMax = 8;
+
+/** Keys with a byte behind them that says which are NULL: rows are partners where these bits are equal, too. */
+function flaggedPlan(node: JoinNode, wordsMax: number): KeyPlan {
+    const widths = node.keys.map(({ left }) => keyWidth(left));
+    const order = orderOf(node, widths);
+    const { places, end } = placesOf(order.map((at) => widths[at] ?? 0));
+    const words = Math.floor(end / keyBytesMax) + 1;
+    if (words > wordsMax || order.length > flaggedKeysMax) {
+        throw new NotOnDevice(
+            `the key has ${sumOf(widths)} bytes and a byte that says what is NULL, in ${words} words of ` +
+                `${keyBytesMax} bytes; ${wordsMax} are compared on the GPU, of ${flaggedKeysMax} keys`
+        );
+    }
+    const bytes = end < 4 ? 4 : 8;
+    return { mode: "packed", bytes, columns: words - 1, nullsEqual: equalsNull(node), nullByte: end, order, places };
+}
+
 /**
  * Keys are compared on the GPU as they are, text by a number of 4 bytes; in `wordsMax` words of 8 bytes at most. Of
  * longer ones it compares a hash, and whoever delivers the pairs drops those whose keys differ: rows that are to come
- * out because they have no partner, or once for having one, would be wrong already.
+ * out because they have no partner, or once for having one, would be wrong already. `flagged`: a byte of the key says
+ * what is NULL.
  */
-export function keyPlan(node: JoinNode, wordsMax: number): KeyPlan {
+export function keyPlan(node: JoinNode, wordsMax: number, flagged = false): KeyPlan {
+    if (flagged) return flaggedPlan(node, wordsMax);
     const { keys, type } = node;
+    const nullByte = -1;
     const nullsEqual = equalsNull(node);
     const text = keys.find(({ left, right }) => isTextKey(left) || isTextKey(right));
     const widths = keys.map(({ left }) => keyWidth(left));
@@ -82,16 +107,17 @@ export function keyPlan(node: JoinNode, wordsMax: number): KeyPlan {
     // NULLs that equal each other are encoded by the CPU engine, which has no numbers for text.
     const numbered = text === undefined || !nullsEqual;
     if (numbered && bytes + maskBytes <= keyBytesMax) {
-        const plan = { columns: 0, nullsEqual, order: inOrder, places: placesOf(widths).places };
+        const plan = { columns: 0, nullsEqual, nullByte, order: inOrder, places: placesOf(widths).places };
         if (nullsEqual) return { mode: "encoded", bytes: 8, ...plan };
         return { mode: "packed", bytes: bytes <= 4 ? 4 : 8, ...plan };
     }
     const order = orderOf(node, widths);
     const { places, words } = placesOf(order.map((at) => widths[at] ?? 0));
     if (!nullsEqual && words <= wordsMax) {
-        return { mode: "packed", bytes: 8, columns: words - 1, nullsEqual, order, places };
+        return { mode: "packed", bytes: 8, columns: words - 1, nullsEqual, nullByte, order, places };
     }
-    if (type === "inner") return { mode: "hashed", bytes: 8, columns: 0, nullsEqual, order: inOrder, places: [] };
+    if (type === "inner")
+        return { mode: "hashed", bytes: 8, columns: 0, nullsEqual, nullByte, order: inOrder, places: [] };
     const name = text === undefined ? "" : node.left.columns[text.left.column]?.name;
     const what =
         text === undefined

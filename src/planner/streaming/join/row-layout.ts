@@ -72,6 +72,8 @@ export interface LayoutRequest {
     readonly rule?: CarryRule;
     /** Left out: those of joins by copy engines. */
     readonly limits?: RowLimits;
+    /** A byte of the key says which of its values are NULL, of one side or of both. */
+    readonly flagged?: boolean;
 }
 
 /** Words of keys that can be compared, and bytes of a row with its key. */
@@ -85,6 +87,12 @@ const stagedLimits: RowLimits = { keyWordsMax, rowBytesMax };
 /** Kernels of other joins compare a single word, and keep a row in registers. */
 export const baselineLimits: RowLimits = { keyWordsMax: 1, rowBytesMax: baselineRowBytesMax };
 
+/** Words of keys: where rows come out, they have to have room for something to tell them by, a value or a number. */
+export function keyWordsOf(counted: boolean, limits = stagedLimits): number {
+    const words = limits.rowBytesMax / keyBytesMax;
+    return Math.min(limits.keyWordsMax, counted ? words : words - 1);
+}
+
 /** Puts the rows of both sides, and of the result, together; throws NotOnDevice where there is no way. */
 class LayoutDraft {
     readonly #sides: Record<Side, SideDraft> = { left: emptySide(), right: emptySide() };
@@ -97,7 +105,8 @@ class LayoutDraft {
         private readonly inputs: Readonly<Record<Side, InputInfo>> | undefined,
         private readonly request: LayoutRequest
     ) {
-        this.#keys = keyPlan(node, this.#keyWordsMax());
+        const words = keyWordsOf(request.counted, request.limits);
+        this.#keys = keyPlan(node, words, request.flagged);
         for (const side of ["left", "right"] as const) {
             for (let word = 0; word < this.#keys.columns; ++word) {
                 this.#sides[side].columns.push({ column: keyWordColumn, validity: false });
@@ -249,12 +258,6 @@ class LayoutDraft {
         return this.request.limits ?? stagedLimits;
     }
 
-    /** Where rows come out, they have to have room for something to tell them by: a value, or a row number. */
-    #keyWordsMax(): number {
-        const words = this.#limits.rowBytesMax / keyBytesMax;
-        return Math.min(this.#limits.keyWordsMax, this.request.counted ? words : words - 1);
-    }
-
     #role(side: Side): "build" | "probe" {
         return side === this.sides.build ? "build" : "probe";
     }
@@ -284,7 +287,7 @@ class LayoutDraft {
 
     /** Do rows of the side come out that have no key, and so no partner? */
     #keepsKeyless(side: Side): boolean {
-        if (this.#keys.nullsEqual) return false;
+        if (this.#keys.nullsEqual || this.#keys.nullByte >= 0) return false;
         const nullable = this.node.keys.some((key) => this.#columnOf(side, key[side].column).type.nullable);
         return nullable && this.#keepsLone(side);
     }
@@ -328,7 +331,8 @@ class LayoutDraft {
         column: number
     ): (Pick<OutOfCorePart, "offset" | "validity"> & { readonly word: number }) | undefined {
         const { keys } = this.node;
-        if (this.#keys.mode !== "packed") return undefined;
+        // What is NULL among them is told by a bit that no part of the result looks at.
+        if (this.#keys.mode !== "packed" || this.#keys.nullByte >= 0) return undefined;
         const at = keys.findIndex((key) => key[side].column === column);
         const key = keys[at]?.[side];
         if (key === undefined || (key.kind !== "integer" && key.kind !== "fixedBytes")) return undefined;

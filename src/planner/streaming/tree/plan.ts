@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-import { sumOf } from "../../../model/sizes.js";
-import { inputsOf } from "../../../plan/logical.js";
+import { nsPerMs, sumOf } from "../../../model/sizes.js";
+import { inputsOf, type LogicalNode } from "../../../plan/logical.js";
 import type { OutOfCoreTreePrediction, OutOfCoreTreeStage } from "../../../plan/out-of-core-tree-stage.js";
 import type { Plan } from "../../../plan/plan.js";
 import { arrowRowBytes, Estimator } from "../../estimates.js";
 import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
+import { gatherNs, heldBytes } from "../join/gather.js";
 import { freeHostBytes, hostShare, tablesFactor } from "../host-memory.js";
 import { ringsOf } from "../sizes.js";
 import { spilledTo } from "../spill.js";
 import { predictTree } from "./predict.js";
-import { treeLayout } from "./row-layout.js";
+import { treeLayout, type TreeLayout } from "./row-layout.js";
 import { chooseTreeSizes, mostTreeHostBytes, treeDeviceBytes, type SizedOperator, type TreeFacts } from "./sizes.js";
 
 /** The operators of a tree, and what is known of them before anything is decided; throws NotOnDevice. */
@@ -25,9 +26,40 @@ function factsOf(query: PlanQuery) {
     return { facts: { query, estimator, ...layout } satisfies TreeFacts, layout, estimator };
 }
 
+/** Host memory for columns that are gathered. */
+function heldBytesOf({ gathered, flows }: TreeLayout, root: LogicalNode): number {
+    const inputs = inputsOf(root);
+    const bytes = flows.map(({ input }, flow) => {
+        const columns = gathered.filter((one) => one.flow === flow).map(({ column }) => column);
+        const from = inputs[input];
+        return from === undefined ? 0 : heldBytes(from, [...new Set(columns)]);
+    });
+    return Math.ceil(sumOf(bytes));
+}
+
+/** Nanoseconds for the values that a worker fetches for a row of the result. */
+function gatherRowNs({ gathered, flows }: TreeLayout, { query, all }: Gathering): number {
+    const inputs = inputsOf(query.root);
+    const last = flows.length - 1;
+    // Rows of the last flow come in their order, but for those that an operator spills.
+    const resident = (flows[last]?.steps ?? []).map(({ operator }) => all[operator]?.residentShare ?? 1);
+    const spilledShare = 1 - Math.min(1, ...resident);
+    const costs = { probe: "left", policy: query.policy ?? defaultPolicy, spilledShare } as const;
+    const each = gathered.map(({ flow, column }) => {
+        const type = inputs[flows[flow]?.input ?? -1]?.columns[column]?.type;
+        return type === undefined ? 0 : gatherNs(type, flow === last ? "left" : "right", costs);
+    });
+    return sumOf(each);
+}
+
+interface Gathering {
+    readonly query: PlanQuery;
+    readonly all: readonly SizedOperator[];
+}
+
 /** As outOfCoreHostBytes; throws NotOnDevice. */
 export function treeHostBytes(query: PlanQuery, limitBytes: number): number {
-    const { facts, estimator } = factsOf(query);
+    const { facts, layout: tree, estimator } = factsOf(query);
     const bytes = facts.operators.map(({ node, layout }) => {
         if (node.kind === "group" && "group" in layout) {
             return estimator.of(node.child).rows * query.deviceMemory.ofGroupBy(layout.group).rowBytes;
@@ -37,7 +69,7 @@ export function treeHostBytes(query: PlanQuery, limitBytes: number): number {
         return (estimator.of(node.left).rows + estimator.of(node.right).rows) * Math.max(build, probe);
     });
     if (!isForcedOutOfCore(query) && tablesFactor * sumOf(bytes) < limitBytes) return 0;
-    return Math.ceil(mostTreeHostBytes(facts, limitBytes) / hostShare);
+    return Math.ceil((mostTreeHostBytes(facts, limitBytes) + heldBytesOf(tree, query.root)) / hostShare);
 }
 
 /** Pinned memory for chunks of the flow that has the largest ones, and for rows of the result. */
@@ -68,10 +100,12 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const { facts, layout, estimator } = factsOf(query);
     const result = estimator.of(root);
     const arrowBytes = sink === "count" ? 0 : result.rows * arrowRowBytes(result.widths);
-    const hostBytes = freeHostBytes(host, 0, sink === "table" ? arrowBytes : 0);
+    const heldBytes = heldBytesOf(layout, root);
+    const hostBytes = freeHostBytes(host, heldBytes, sink === "table" ? arrowBytes : 0);
     const all = chooseTreeSizes(facts, { limitBytes, hostBytes, peerBytes: query.peerBytes ?? 0 });
     const predicted = predictTree({
-        ...{ operators: all, flows: layout.flows, inputs: inputsOf(root), arrowBytes, sink, profile },
+        ...{ operators: all, flows: layout.flows, inputs: inputsOf(root), arrowBytes, sink, profile, heldBytes },
+        gatherMs: (result.rows * gatherRowNs(layout, { query, all })) / nsPerMs / host.threads,
         workers: host.threads
     });
     const rings = ringBytes(facts, all);
@@ -85,7 +119,7 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         frees: [],
         live: [],
         memory: {
-            inputBytes: rings.chunks,
+            inputBytes: rings.chunks + heldBytes,
             tableBytes: sumOf(all.map(({ hostSpillBytes }) => hostSpillBytes)),
             outputBytes: rings.results
         },
@@ -94,6 +128,8 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         operators: all.map(({ sized }) => sized),
         flows: layout.flows,
         result: layout.result,
+        gathered: layout.gathered,
+        heldBytes,
         deviceBytes: treeDeviceBytes(facts, all),
         predicted
     };

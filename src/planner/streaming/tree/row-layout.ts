@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../../../errors.js";
 import { isOutOfCoreJoin } from "../../../model/algorithms.js";
 import { sumOf } from "../../../model/sizes.js";
-import { keyWordColumn, type ColumnType, type KeySpec } from "../../../model/column-type.js";
+import { keyWordColumn, rowNumberColumn, type ColumnType, type KeySpec } from "../../../model/column-type.js";
 import type { GroupNode, InputNode, JoinNode, LogicalColumn, LogicalNode } from "../../../plan/logical.js";
 import type { OutOfCoreGroupLayout } from "../../../plan/out-of-core-group-stage.js";
 import type { OutOfCoreLayout, OutOfCorePart, OutOfCoreSide } from "../../../plan/out-of-core-stage.js";
@@ -10,17 +11,18 @@ import type {
     OutOfCorePipe,
     OutOfCorePipePart,
     OutOfCoreResult,
-    OutOfCoreStep
+    OutOfCoreStep,
+    OutOfCoreTreeColumn,
+    OutOfCoreTreeGathered
 } from "../../../plan/out-of-core-tree-stage.js";
 import { inputsOf } from "../../../plan/logical.js";
-import { NotOnDevice } from "../../device-support.js";
+import { attempt, NotOnDevice } from "../../device-support.js";
 import type { Estimator } from "../../estimates.js";
 import { joinSides, joinSidesFrom, otherSide, type JoinSides, type Side } from "../../join-sides.js";
 import type { Policy } from "../../policy.js";
 import {
     chunkWidth,
     isNarrowDecimal,
-    isNumbered,
     isText,
     keyBytesMax,
     rowBytesMax,
@@ -29,9 +31,10 @@ import {
 } from "../chunk-rows.js";
 import { outOfCoreGroupLayout } from "../group/row-layout.js";
 import { rowNumberBytes, whyGathered, type SideColumn } from "../join/gather.js";
-import { keyPlan, keyWordsMax } from "../join/keys.js";
-import { outOfCoreLayout } from "../join/row-layout.js";
+import { equalsNull, keyPlan } from "../join/keys.js";
+import { keyWordsOf, outOfCoreLayout } from "../join/row-layout.js";
 import { dictionaryComesLate, givesKeylessBuildRows, waitsForDictionary } from "../join/stream-sides.js";
+import { GatherChoice, isRowNumber, type GatheredColumn, type NumberedTree } from "./row-numbers.js";
 
 /** A join or a group-by of the tree, with how its rows are laid out. */
 export type TreeOperator =
@@ -43,6 +46,8 @@ export interface TreeLayout {
     readonly operators: readonly TreeOperator[];
     readonly flows: readonly OutOfCoreFlow[];
     readonly result: OutOfCoreResult;
+    /** Columns that are gathered by row number from the sources of flows. */
+    readonly gathered: readonly OutOfCoreTreeGathered[];
 }
 
 export interface TreeRequest {
@@ -65,10 +70,10 @@ function columnOf(node: LogicalNode, column: number): LogicalColumn {
     return node.columns[column] as LogicalColumn;
 }
 
-/** Bytes of a column that passes operators: groups take decimals in 64 bits, and numbers of text, as of streams. */
+/** Bytes of a column that passes operators: groups take decimals in 64 bits, and text goes by its number. */
 function passingWidth(column: LogicalColumn, grouped: boolean): number {
     if (grouped && isNarrowDecimal(column)) return 8;
-    return isNumbered(column) || (grouped && isText(column.type)) ? textCodeBytes : chunkWidth(column.type);
+    return isText(column.type) ? textCodeBytes : chunkWidth(column.type);
 }
 
 /** Such a column as it comes out of an operator. */
@@ -90,54 +95,91 @@ function passingKey(key: KeySpec, { name }: LogicalColumn): KeySpec {
     return key.kind === "bytes" ? { ...key, kind: "integer", width: textCodeBytes } : key;
 }
 
-/** Nothing is gathered by row number in a tree yet: what cannot travel through its operators stands in the way. */
+/** What can neither be gathered nor travel stands in the way: columns of streams, and what operators compute. */
 function requireCarried(node: LogicalNode, columns: readonly SideColumn[], grouped: boolean): Map<number, string> {
     for (const { column, type } of columns) {
         const from = columnOf(node, column);
         if (passingWidth(from, grouped) > 0) continue;
         const why = whyGathered(type) ?? "";
-        throw new NotOnDevice(`column \`${from.name}\` (${why}) does not pass more than one operator out of core`);
+        const stream = from.origin?.input.streamed === true ? ` of the stream \`${from.origin.input.name}\`` : "";
+        throw new NotOnDevice(
+            `column \`${from.name}\`${stream} (${why}) does not pass more than one operator out of core`
+        );
     }
     return new Map();
 }
 
-/** Keys of more bytes are read from sources alone: a pipe makes one word of them. */
-function requirePackedKeys(node: JoinNode): void {
-    const isOfInputs = node.left.kind === "input" && node.right.kind === "input";
-    const { mode, columns, nullsEqual } = keyPlan(node, keyWordsMax);
-    if (mode === "packed" && (columns === 0 || isOfInputs)) return;
-    const names = node.keys.map(({ left }) => columnOf(node.left, left.column).name).join(", ");
-    const why = nullsEqual ? "their NULLs equal each other" : `they have more than ${keyBytesMax} bytes`;
-    throw new NotOnDevice(`keys (${names}) of a join do not pass more than one operator out of core: ${why}`);
+/** Which sides of a join say with a byte of the key which of its values are NULL. */
+type FlaggedSides = "both" | "build" | "none";
+
+/** The byte of the key that does, of either side; -1: there is none. Pairs of equal hashes are compared in no tree. */
+function nullByteOf(node: JoinNode, flagged: FlaggedSides, counted: boolean): number {
+    const { mode, nullByte } = keyPlan(node, keyWordsOf(counted), flagged !== "none");
+    if (mode === "packed") return nullByte;
+    const names = node.keys.map(({ left }) => columnOf(node.left, left.column));
+    const keys = names.map(({ name, field }) => `\`${name}\` (${String(field.type)})`).join(", ");
+    throw new NotOnDevice(
+        `keys ${keys} of a join do not pass more than one operator out of core: they have more than ` +
+            `${keyWordsOf(counted) * keyBytesMax} bytes`
+    );
 }
 
-function requireNarrowRows({ join }: OutOfCoreLayout): void {
-    for (const widths of [join.buildWidths, join.probeWidths]) {
-        const bytes = join.keyBytes + sumOf(widths);
-        // Values of 16 bytes count twice.
-        const columns = widths.length + widths.filter((width) => width > keyBytesMax).length;
-        if (bytes <= rowBytesMax && columns <= rowColumnsMax) continue;
-        throw new NotOnDevice(
-            `a row of a join of a join has ${bytes} bytes and ${columns} columns, ` +
-                `${rowBytesMax} and ${rowColumnsMax} are the most`
+/** Rows of an operator's input are too wide. */
+class RowTooWide extends NotOnDevice {
+    public constructor(
+        public readonly side: LogicalNode,
+        bytes: number,
+        columns: readonly LogicalColumn[]
+    ) {
+        const names = columns.map(({ name, field }) => `\`${name}\` (${String(field.type)})`).join(", ");
+        super(
+            `a row of ${bytes} bytes, of which ${rowBytesMax} are the most (and ${rowColumnsMax} columns), would pass ` +
+                `from operator to operator out of core, with ${names}`
         );
     }
 }
 
-/** The smaller side is built, unless some of its rows would leave before the join is ready for them. */
-function sidesOf(node: JoinNode, needed: readonly number[], { estimator, policy }: TreeRequest): JoinSides {
+function requireNarrowRows({ join, ...layout }: OutOfCoreLayout, node: JoinNode, { build }: JoinSides): void {
+    for (const role of ["build", "probe"] as const) {
+        const side = role === "build" ? node[build] : node[otherSide(build)];
+        const widths = role === "build" ? join.buildWidths : join.probeWidths;
+        const bytes = join.keyBytes + sumOf(widths);
+        // Values of 16 bytes count twice.
+        const fields = widths.length + widths.filter((width) => width > keyBytesMax).length;
+        if (bytes <= rowBytesMax && fields <= rowColumnsMax) continue;
+        const columns = layout[role].columns.filter(({ column, validity }) => column >= 0 && !validity);
+        throw new RowTooWide(
+            side,
+            bytes,
+            columns.map(({ column }) => columnOf(side, column))
+        );
+    }
+}
+
+/**
+ * The smaller side is built, unless some of its rows would leave before the join is ready for them: those that have no
+ * key, and come out all the same. Where the other side has such rows, too, build rows have keys that say what is NULL,
+ * which no probe row has.
+ */
+function sidesOf(
+    node: JoinNode,
+    needed: readonly number[],
+    { estimator, policy }: TreeRequest
+): { sides: JoinSides; flagged: FlaggedSides } {
     const wanted = joinSides(node, needed, estimator, policy);
-    if (!givesKeylessBuildRows(node, wanted)) return wanted;
+    if (equalsNull(node)) return { sides: wanted, flagged: "both" };
+    if (!givesKeylessBuildRows(node, wanted)) return { sides: wanted, flagged: "none" };
     const others = joinSidesFrom(node, otherSide(wanted.build));
-    if (!givesKeylessBuildRows(node, others)) return others;
-    throw new NotOnDevice("a full join whose keys may be NULL on both sides is no part of a tree out of core");
+    return givesKeylessBuildRows(node, others)
+        ? { sides: wanted, flagged: "build" }
+        : { sides: others, flagged: "none" };
 }
 
 /** Somebody counts rows, who have to have a column: the narrowest, a key if there is one. */
 function anyColumn(node: JoinNode): number {
-    const bytes = node.columns.map(({ type }) => {
-        const width = chunkWidth(type);
-        return width === 0 ? Infinity : width + (type.nullable ? 1 : 0);
+    const bytes = node.columns.map((column) => {
+        const width = passingWidth(column, true);
+        return width === 0 ? Infinity : width + (column.type.nullable ? 1 : 0);
     });
     const isKey = node.columns.map((column) =>
         node.keys.some(
@@ -167,32 +209,68 @@ function pipeOf(node: LogicalNode, made: Made, side: ReadSide, grouped: boolean)
         presence: made.presence,
         nullByte: side.nullByte,
         keys: side.keys.map((key) => ({ key: passingKey(key, columnOf(node, key.column)), ...from(key.column) })),
-        columns: side.columns.map(({ column, part, ...what }) => ({
-            ...what,
-            // It has been cut to 64 bits where it was read.
-            part: part === "narrow" ? "whole" : part,
-            ...from(column)
-        }))
+        columns: side.columns.flatMap(({ column, part, ...what }) =>
+            // Words of the key are made of its values. What is narrow was cut to 64 bits where it was read.
+            column === keyWordColumn ? [] : [{ ...what, part: part === "narrow" ? "whole" : part, ...from(column) }]
+        )
     };
 }
 
 /** Columns of a side that are read, each once. */
 function readColumns(side: ReadSide): number[] {
-    return [...new Set([...side.keys, ...side.columns].map(({ column }) => column))].sort((a, b) => a - b);
+    const columns = [...side.keys, ...side.columns].map(({ column }) => column);
+    return [...new Set(columns)].filter((column) => column !== keyWordColumn).sort((a, b) => a - b);
 }
 
 /** A join's side as group-bys say it: nothing stands for NULL. */
-function readSideOf(node: LogicalNode, { keys, columns }: OutOfCoreSide, grouped: boolean): ReadSide {
+function readSideOf(
+    node: LogicalNode,
+    { keys, columns }: OutOfCoreSide,
+    { grouped, nullByte }: { grouped: boolean; nullByte: number }
+): ReadSide {
     const partOf = (column: number): "whole" | "narrow" =>
         grouped && isNarrowDecimal(columnOf(node, column)) ? "narrow" : "whole";
     return {
         keys,
         columns: columns.map((one) => {
             const isPlain = one.validity || one.column === keyWordColumn;
-            return { ...one, part: isPlain ? "whole" : partOf(one.column), fill: "none" };
+            const fill = !isPlain && isRowNumber(columnOf(node, one.column)) ? "largest" : "none";
+            return { ...one, part: isPlain ? "whole" : partOf(one.column), fill };
         }),
-        nullByte: -1
+        nullByte
     };
+}
+
+/** As a source is read: it has no column of row numbers. */
+function numbered({ columns }: InputNode, side: ReadSide): ReadSide {
+    return {
+        ...side,
+        columns: side.columns.map((one) => {
+            const from = columns[one.column];
+            if (from === undefined || !isRowNumber(from)) return one;
+            return { ...one, column: rowNumberColumn, fill: "none" };
+        })
+    };
+}
+
+/** Columns are gathered, of one source after the other, until rows are narrow enough. */
+function joinLayout(root: JoinNode, request: TreeRequest): TreeLayout {
+    const choice = new GatherChoice(root);
+    for (;;) {
+        const tree = choice.tree();
+        const made = attempt(() => new TreeDraft(request).rows(root, tree, choice.gathered));
+        if (!(made instanceof NotOnDevice)) return made;
+        if (!(made instanceof RowTooWide)) throw made;
+        const among = new Set([...tree.sources].flatMap(([node, source]) => (isIn(made.side, node) ? [source] : [])));
+        if (!choice.gatherMore(among, "rows too wide to travel")) throw made;
+    }
+}
+
+/** Is a node part of a tree? */
+function isIn(tree: LogicalNode, node: LogicalNode): boolean {
+    if (tree === node) return true;
+    if (tree.kind === "input") return false;
+    return tree.kind === "group" ? isIn(tree.child, node) : isIn(tree.left, node) || isIn(tree.right, node);
 }
 
 interface OpenFlow {
@@ -207,25 +285,62 @@ class TreeDraft {
 
     /** Does a group-by come last? */
     readonly #grouped: boolean;
+    /** The flow of each source. */
+    readonly #flowOf = new Map<LogicalNode, number>();
 
     public constructor(private readonly request: TreeRequest) {
         this.#grouped = request.root.kind === "group";
     }
 
-    public make(): TreeLayout {
-        const { root, counted } = this.request;
+    public groups(root: GroupNode): TreeLayout {
         const { operators, flows } = this;
-        if (root.kind === "group") {
-            const { columns, side } = this.#group(root, counted);
-            return { operators, flows, result: { kind: "group", columns, nullByte: side.nullByte } };
-        }
-        if (root.kind === "input") throw new NotOnDevice("there is nothing to join or to group");
-        const needed = counted ? [] : root.columns.map((_, column) => column);
-        const { columns, presence } = this.#join(root, needed, counted);
+        const { columns, side } = this.#group(root, this.request.counted);
+        return { operators, flows, result: { kind: "group", columns, nullByte: side.nullByte }, gathered: [] };
+    }
+
+    public counts(root: JoinNode): TreeLayout {
+        const { operators, flows } = this;
+        const { presence } = this.#join(root, [], true);
+        const rowNumbers = flows.map(() => -1);
+        return { operators, flows, result: { kind: "join", columns: [], presence, rowNumbers }, gathered: [] };
+    }
+
+    /** wanted: the join as the query has it, with those of its columns that are gathered. */
+    public rows(wanted: JoinNode, tree: NumberedTree, gathered: ReadonlyMap<number, GatheredColumn>): TreeLayout {
+        const { operators, flows } = this;
+        const { root, numbers } = tree;
+        const all = root.columns.map((_, column) => column);
+        const layout = this.#join(root, all, false);
         const last = inputsOf(root)[flows.at(-1)?.input ?? -1];
-        const unknown = root.columns.find((column) => !counted && waitsForDictionary(column, last));
+        const unknown = wanted.columns.find((column) => waitsForDictionary(column, last));
         if (unknown !== undefined) throw dictionaryComesLate(unknown);
-        return { operators, flows, result: { kind: "join", columns, presence } };
+        const flowOf = new Map([...tree.sources].map(([node, source]) => [source, this.#flowOf.get(node) ?? -1]));
+        const partOfNumber = (source: number): OutOfCorePart | undefined =>
+            layout.columns[numbers.get(source) ?? -1]?.parts[0];
+        const rowNumbers = flows.map(() => -1);
+        for (const source of numbers.keys()) rowNumbers[flowOf.get(source) ?? -1] = partOfNumber(source)?.value ?? -1;
+        const columns = wanted.columns.map(({ type }, at): OutOfCoreTreeColumn => {
+            const sources = gathered.get(at)?.sources;
+            if (sources === undefined) {
+                const parts = layout.columns[tree.columns.get(at) ?? -1]?.parts ?? [];
+                return { type, parts: parts.map((part) => ({ ...part, from: "gpu", flow: -1 })) };
+            }
+            const parts = sources.map(({ source, column }) => ({
+                ...{ from: "flow", flow: flowOf.get(source) ?? -1, value: column, offset: 0, validity: -1 },
+                mask: partOfNumber(source)?.mask ?? 0
+            }));
+            return { type, parts: parts as OutOfCoreTreeColumn["parts"] };
+        });
+        const why = [...gathered].flatMap(([at, { sources, reason }]) =>
+            sources.map(({ source, column }) => ({
+                ...{ flow: flowOf.get(source) ?? -1, column, reason },
+                name: columnOf(wanted, at).name
+            }))
+        );
+        return {
+            ...{ operators, flows, gathered: why },
+            result: { kind: "join", columns, presence: layout.presence, rowNumbers }
+        };
     }
 
     #group(node: GroupNode, counted: boolean): OutOfCoreGroupLayout {
@@ -244,8 +359,8 @@ class TreeDraft {
             const what = isOutOfCoreJoin(node.algorithm) ? "joins two relations alone" : "joins tables in GPU memory";
             throw new NotOnDevice(`"${node.algorithm}" was asked for, which ${what}`);
         }
-        requirePackedKeys(node);
-        const sides = sidesOf(node, needed, this.request);
+        const { sides, flagged } = sidesOf(node, needed, this.request);
+        const nullByte = nullByteOf(node, flagged, counted);
         const columns = needed.map((column) => node.columns[column] as JoinNode["columns"][number]);
         const rule = {
             gathered: (found: readonly SideColumn[], _: number, side: Side) =>
@@ -253,24 +368,36 @@ class TreeDraft {
             width: (column: LogicalColumn) => passingWidth(column, this.#grouped),
             rowNumberBytes
         };
-        const layout = outOfCoreLayout({ ...node, columns }, sides, undefined, { counted, rule });
-        requireNarrowRows(layout);
+        const layout = outOfCoreLayout({ ...node, columns }, sides, undefined, {
+            counted,
+            rule,
+            flagged: flagged !== "none"
+        });
+        requireNarrowRows(layout, node, sides);
         const operator = this.operators.push({ kind: "join", node, sides, layout }) - 1;
-        const read = (side: Side, of: OutOfCoreSide) => readSideOf(node[side], of, this.#grouped);
+        const read = (side: Side, of: OutOfCoreSide, has: boolean) =>
+            readSideOf(node[side], of, { grouped: this.#grouped, nullByte: has ? nullByte : -1 });
         const probe = otherSide(sides.build);
-        this.#enter(node[sides.build], read(sides.build, layout.build), operator, 0);
-        this.#enter(node[probe], read(probe, layout.probe), operator, 1);
+        this.#enter(node[sides.build], read(sides.build, layout.build, flagged !== "none"), operator, 0);
+        this.#enter(node[probe], read(probe, layout.probe, flagged === "both"), operator, 1);
         return layout;
     }
 
     /** Rows of the child become an input of the operator: those of a source begin a flow, others go on in theirs. */
     #enter(child: LogicalNode, side: ReadSide, operator: number, input: number): void {
         if (child.kind === "input") {
-            this.flows.push({ input: this.#inputOf(child), side, steps: [{ operator, input, pipe: null }] });
+            const steps = [{ operator, input, pipe: null }];
+            this.#flowOf.set(
+                child,
+                this.flows.push({ input: this.#inputOf(child), side: numbered(child, side), steps }) - 1
+            );
             return;
         }
         if (child.kind === "group") {
-            throw new NotOnDevice("a group-by whose groups are joined or grouped again does not run out of core yet");
+            throw new SpillwayError(
+                "INTERNAL",
+                "A group-by whose groups are joined or grouped again is a stage of its own"
+            );
         }
         const read = readColumns(side);
         const needed = read.length > 0 ? read : [anyColumn(child)];
@@ -292,5 +419,8 @@ class TreeDraft {
  * stands in the way.
  */
 export function treeLayout(request: TreeRequest): TreeLayout {
-    return new TreeDraft(request).make();
+    const { root, counted } = request;
+    if (root.kind === "group") return new TreeDraft(request).groups(root);
+    if (root.kind === "input") throw new NotOnDevice("there is nothing to join or to group");
+    return counted ? new TreeDraft(request).counts(root) : joinLayout(root, request);
 }
