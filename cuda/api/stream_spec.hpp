@@ -244,15 +244,26 @@ struct BaselineJoinSpec {
 // input, throws kOverflow, so that a sum of signed numbers whose parts leave that range and come back may throw, and
 // none is ever wrong. The same for means of integers, which are an exact sum by a count. Float sums are of doubles, in
 // no particular order.
+constexpr uint32_t kNothingDecides = ~0U;
+
 struct StagedAggregate {
-    GroupAggregateKind kind = GroupAggregateKind::kCountRows;  // kFirst: refused
+    GroupAggregateKind kind = GroupAggregateKind::kCountRows;
     ValueKind value_kind = ValueKind::kSigned;
     uint32_t column = 0;  // of the chunk; counts have none
+    // Another column of integers of 4 or 8 bytes, for kMin, kMax and kFirst: only the rows of a group count that have
+    // its least value (kMax: its greatest), which is an aggregate itself. So values of 16 bytes are compared: kMin of
+    // their high words, and of their low words, unsigned ones of 8 bytes, as far as these decide. kFirst has to have
+    // such a column, in which a group has its least value once, as numbers of rows; its values have any width.
+    uint32_t decided_by = kNothingDecides;
+
+    GroupAggregateKind deciding_kind() const {
+        return kind == GroupAggregateKind::kFirst ? GroupAggregateKind::kMin : kind;
+    }
 };
 
 // A key has kGroupAggregatesMax accumulators at most: counts and sums of 8 bytes, minima and maxima of their column's,
-// a mean a sum and a count; equal ones come once. Result rows: the key, [has a key,] the aggregates (counts, sums and
-// means 8 bytes, others their column's), in no particular order.
+// a first value too, a mean a sum and a count; equal ones come once. Result rows: the key, [has a key,] the aggregates
+// (counts, sums and means 8 bytes, others their column's), in no particular order.
 struct StagedGroupBySpec {
     uint32_t key_bytes = 8;
     ColumnWidths widths;  // of the columns: 1, 2, 4 or 8 bytes
@@ -263,7 +274,8 @@ struct StagedGroupBySpec {
     StreamSizes sizes;
 
     uint32_t aggregate_width(const StagedAggregate& aggregate) const {
-        const bool chooses = aggregate.kind == GroupAggregateKind::kMin || aggregate.kind == GroupAggregateKind::kMax;
+        const bool chooses = aggregate.kind == GroupAggregateKind::kMin || aggregate.kind == GroupAggregateKind::kMax ||
+                             aggregate.kind == GroupAggregateKind::kFirst;
         return chooses ? widths.at(aggregate.column) : 8;
     }
     // Returns the width in bytes of each column of the result.

@@ -101,6 +101,7 @@ PartialColumn partial_of(const StagedGroupBySpec& spec, const StagedAggregate& a
     partial.kind = aggregate.kind == GroupAggregateKind::kMean ? GroupAggregateKind::kSum : aggregate.kind;
     partial.value_kind = aggregate.value_kind;
     partial.column = aggregate.column;
+    partial.decided_by = aggregate.decided_by;
     partial.column_bytes = spec.widths.at(aggregate.column);
     partial.width = partial.kind == GroupAggregateKind::kSum ? 8 : partial.column_bytes;
     return partial;
@@ -152,6 +153,7 @@ StagedGroupByMemory staged_group_by_memory(const StagedGroupBySpec& spec) {
     bytes += sizes.chunk_rows *
              (2 * memory.row_bytes + widened_bytes + (spec.null_group ? kKeylessBytes : 0) + spec.key_bytes);
     bytes += 2 * memory.list_rows * memory.row_bytes;
+    // What is decided by another column takes less than a group-by does, after it.
     bytes += (1 + kGroupByRowsPerRow) * sizes.merge_rows * memory.row_bytes + gaps;
     bytes += sizes.result_slots * memory.result_bytes;
     // Lists on their way, extremes of fields, tables of a group-by at least.

@@ -30,14 +30,16 @@ constexpr uint32_t kNoColumn = ~0U;
 
 // An accumulator of a partial row of a group-by.
 struct PartialColumn {
-    GroupAggregateKind kind = GroupAggregateKind::kCountRows;  // or kSum, kMin, kMax
+    GroupAggregateKind kind = GroupAggregateKind::kCountRows;  // or kSum, kMin, kMax, kFirst
     ValueKind value_kind = ValueKind::kUnsigned;
     uint32_t column = kNoColumn;  // of the chunk
     uint32_t column_bytes = 0;
     uint32_t width = 8;
+    uint32_t decided_by = kNothingDecides;  // column of the chunk
 
     bool same(const PartialColumn& other) const {
-        return kind == other.kind && value_kind == other.value_kind && column == other.column;
+        return kind == other.kind && value_kind == other.value_kind && column == other.column &&
+               decided_by == other.decided_by;
     }
 };
 // The accumulator of an aggregate; that of its count, where it has one beside: kCountRows by default.

@@ -55,6 +55,8 @@ void check(const StagedGroupBySpec& spec) {
     for (const StagedAggregate& aggregate : spec.aggregates) {
         require(aggregate.kind <= GroupAggregateKind::kFirst, "an aggregate is of no known kind");
         require(aggregate.value_kind <= ValueKind::kFloat, "an aggregate's values are of no known kind");
+        require(aggregate.decided_by == kNothingDecides || aggregate.decided_by < spec.widths.size(),
+                "an aggregate is decided by a column that chunks do not have");
     }
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "staged_group_by/chunk_groups.hpp"
+#include "staged_group_by/group_partials.hpp"
 #include "staged_group_by/staged_group_policy.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
@@ -45,8 +46,7 @@ DeviceRelation ChunkGroups::grouped(const DeviceRelation& chunk) {
         mix_keys(device_, chunk.key.data, mixed_keys_.as(), shape_.key_bytes, chunk.rows);
         request.key.data = mixed_keys_.as();
     }
-    groups_ = group_by(device_, request);
-    check_sums(groups_);
+    groups_ = group_partials(device_, shape_, request);
     if (mixes) unmix_keys(device_, groups_.keys.as(), shape_.key_bytes, groups_.groups);
     ++grouped_chunks_;
     expected_groups_ = groups_.groups;
@@ -108,8 +108,7 @@ void KeylessGroup::add(const DeviceRelation& chunk) {
     request.key = {zeros_.as(), kKeylessKeyBytes};
     request.key_valid = validity_.as<const uint32_t>();
     request.expected_groups = 1;
-    const GroupByResult group = group_by(device_, request);
-    check_sums(group);
+    const GroupByResult group = group_partials(device_, shape_, request);
     if (!list_.has_room(group.groups)) list_.append(list_.merge());
     list_.append(group);
 }

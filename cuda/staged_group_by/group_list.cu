@@ -3,6 +3,7 @@
 
 #include "staged_group_by/group_columns.hpp"
 #include "staged_group_by/group_list.hpp"
+#include "staged_group_by/group_partials.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
 
@@ -39,9 +40,7 @@ GroupByResult GroupList::merge() {
     for (size_t i = 0; i < values_.size(); ++i) {
         partials.columns.push_back({values_[i].as(), shape_.partials[i].width});
     }
-    GroupByResult groups = group_by(device_, shape_.of_partials(partials));
-    check_sums(groups);
-    return groups;
+    return group_partials(device_, shape_, shape_.of_partials(partials));
 }
 
 }}  // namespace spillway::cuda::staged_group_by

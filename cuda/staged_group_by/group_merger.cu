@@ -2,6 +2,7 @@
 #include <tuple>
 
 #include "staged_group_by/group_merger.hpp"
+#include "staged_group_by/group_partials.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
 
@@ -62,8 +63,7 @@ DeviceRelation GroupMerger::loaded(uint64_t rows) const {
 }
 
 GroupByResult GroupMerger::merge(uint64_t rows) const {
-    GroupByResult groups = group_by(device_, shape_.of_partials(loaded(rows)));
-    check_sums(groups);
+    GroupByResult groups = group_partials(device_, shape_, shape_.of_partials(loaded(rows)));
     unmix_keys(device_, groups.keys.as(), shape_.key_bytes, groups.groups);
     return groups;
 }

@@ -20,11 +20,18 @@ struct ResultField {
     uint32_t width = 8;
 };
 
+// Of the partial columns: one whose value is that of the rows with the extreme of another.
+struct DecidedPartial {
+    uint32_t value = 0;
+    uint32_t by = 0;
+};
+
 // What a specification comes to.
 struct GroupShape {
     uint32_t key_bytes = 8;
     uint64_t partitions = 1;
     std::vector<PartialColumn> partials;
+    std::vector<DecidedPartial> decided;
     std::vector<ResultField> fields;
     RowLayout rows;  // partial rows
     CodeLayout code;
@@ -38,8 +45,6 @@ struct GroupShape {
     GroupByRequest of_partials(const DeviceRelation& partials) const;
 };
 
-// Throws kOverflow for groups of which a sum does not fit its accumulator.
-void check_sums(const GroupByResult& groups);
 DeviceRelation relation_of(const GroupShape& shape, const GroupByResult& groups);
 
 }}  // namespace spillway::cuda::staged_group_by

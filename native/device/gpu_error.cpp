@@ -42,7 +42,7 @@ void check_gpu(const spillway_cuda_status& status, int ordinal, GpuCall call) {
     }
     if (status.code == SPILLWAY_CUDA_UNSUPPORTED) {
         throw Error(ErrorCode::kUnsupportedType, std::string(status.text) + "; run this query on the CPU",
-                    {{"device", std::to_string(ordinal)}, {"reason", "deviceUnsupported"}});
+                    {{"device", std::to_string(ordinal)}, refused_by_device()});
     }
     Details details{{"device", std::to_string(ordinal)}};
     if (status.cuda_error != 0) details.emplace_back("cudaError", std::to_string(status.cuda_error));

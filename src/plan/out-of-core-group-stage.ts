@@ -34,9 +34,11 @@ export type OutOfCoreNumber = "signed" | "unsigned" | "float";
 
 /** An aggregate of the GPU, over a column of the chunks. */
 export interface OutOfCoreAggregate {
-    readonly kind: "countRows" | "sum" | "min" | "max";
+    readonly kind: "countRows" | "sum" | "min" | "max" | "first";
     readonly number: OutOfCoreNumber;
     readonly column: number;
+    /** Only rows with the extreme of this column, which is an aggregate itself, count; null: all do. */
+    readonly decidedBy: number | null;
 }
 
 /** Mirrors StagedGroupBySpec in cuda/api/stream_spec.hpp. */
@@ -53,16 +55,22 @@ export interface OutOfCoreGroup {
 /** What the group-by is whatever way its rows take: all but the sizes. */
 export type OutOfCoreGroupShape = Omit<OutOfCoreGroup, "sizes">;
 
+export type OutOfCoreHalf = "half0" | "half1";
+export type OutOfCoreQuarter = "quarter0" | "quarter1" | "quarter2" | "quarter3";
+
 /**
  * A column of the chunks: values (of text its number), 64 bits of a decimal of 128 which say the same, half of 64 bits,
- * or a byte per row that says whether there is a value.
+ * a half or a quarter of 128, numbered from the lowest, or a byte per row that says whether there is a value. column:
+ * of the source, or rowNumberColumn.
  */
 export interface OutOfCoreChunkColumn {
     readonly column: number;
     readonly validity: boolean;
-    readonly part: "whole" | "narrow" | "low" | "high";
+    readonly part: "whole" | "narrow" | "low" | "high" | OutOfCoreHalf | OutOfCoreQuarter;
     /** What stands for NULL: what changes no sum, no maximum, no minimum. */
     readonly fill: "none" | "zero" | "least" | "largest";
+    /** Instead, bytes: 1 where a value, compared as this key, comes with the side's keys for the first time. */
+    readonly distinct: KeySpec | null;
 }
 
 /** How a result column is made of those that leave the GPU: the key, [the byte,] the aggregates. */
@@ -70,16 +78,18 @@ export interface OutOfCoreGroupColumn {
     readonly type: ColumnType;
     readonly kind: "copy" | "sum" | "mean";
     readonly value: number;
-    /** Sums of numbers of 64 bits: of their high halves; `value` is that of the low ones. -1: there is none. */
+    /** Values in several parts: the highest one; `value` is the lowest. -1: there is one part. */
     readonly high: number;
+    /** Sums of decimals of 128 bits: the two between these, the lower one first. */
+    readonly between: readonly number[];
     readonly count: number;
     /** 0 there is NULL here; -1: it is never NULL. */
     readonly present: number;
-    /** Byte of the key where the value begins. */
+    /** Byte of the key where the value begins; of all keys, which are behind a bit for each, if they are numbered. */
     readonly offset: number;
     /** Bytes of the value there (of text: of its number). A type with more has them extended, by the sign if any. */
     readonly bytes: number;
-    /** Number of the key whose flag says NULL; -1: none does. */
+    /** Number of the key whose flag says NULL; -1: none does. Keys that are numbered have one each. */
     readonly key: number;
     readonly number: OutOfCoreNumber;
     readonly decimalScale: number;
@@ -95,6 +105,8 @@ export interface OutOfCoreGroupLayout {
         readonly columns: readonly OutOfCoreChunkColumn[];
         /** Byte of the key with a flag for each key that is NULL; -1: none. */
         readonly nullByte: number;
+        /** Keys are a number of 4 bytes for all of them together, which the host knows them by. */
+        readonly numbered: boolean;
     };
     readonly columns: readonly OutOfCoreGroupColumn[];
 }

@@ -152,8 +152,18 @@ function gatherLines(
     return [`gathered by row number from host memory${held}, ${formatMs(gatherMs)} of all workers: ${columns}`];
 }
 
+/** What workers do with rows that the GPU does not, if anything. */
+function numberedLines({ side }: OutOfCoreGroupStage["layout"]): string[] {
+    const counted = side.columns.filter(({ distinct }) => distinct !== null).length;
+    const parts = [
+        side.numbered ? "number the keys of each row together" : "",
+        counted > 0 ? `look whether values of ${counted} column${counted === 1 ? "" : "s"} came with them before` : ""
+    ].filter((part) => part !== "");
+    return parts.length === 0 ? [] : [`workers ${parts.join(" and ")}, in host memory that does not spill`];
+}
+
 /** The same of a group-by. */
-export function outOfCoreGroupLines({ sizes, predicted, path, work }: OutOfCoreGroupStage): string[] {
+export function outOfCoreGroupLines({ layout, sizes, predicted, path, work }: OutOfCoreGroupStage): string[] {
     const { h2dBytes, d2hBytes, spilledBytes, readMs, residentMs, spilledMs } = predicted;
     return [
         pathLine(path),
@@ -161,6 +171,7 @@ export function outOfCoreGroupLines({ sizes, predicted, path, work }: OutOfCoreG
             `in GPU memory, chunks of ${formatCount(sizes.chunkRows)} rows`,
         `second pass: partitions are aggregated again, ${formatCount(sizes.mergeRows)} rows at once; ${noHistogram}`,
         streamsLine(work, sizes),
+        ...numberedLines(layout),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
         ...tierLines(predicted, sizes.spillBytes),

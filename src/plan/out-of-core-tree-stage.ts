@@ -27,7 +27,7 @@ export interface OutOfCorePipe {
         readonly type: ColumnType;
         readonly parts: readonly OutOfCorePipePart[];
     }[];
-    readonly columns: readonly (Omit<OutOfCoreChunkColumn, "column"> & {
+    readonly columns: readonly (Omit<OutOfCoreChunkColumn, "column" | "distinct"> & {
         readonly type: ColumnType;
         readonly parts: readonly OutOfCorePipePart[];
     })[];

@@ -19,6 +19,9 @@ const keySets = [
     ["timestamp"],
     ["bool"],
     ["int32", "bool"],
+    ["int64", "int64"],
+    ["decimal", "text", "int64"],
+    ["binary of 6 bytes"],
     []
 ];
 const aggregateSets = [
@@ -27,6 +30,11 @@ const aggregateSets = [
     { least: { min: "p_float64_l" }, most: { max: "p_float64_l" } },
     { n: { count: "*" }, some: { count: "p_decimal_l" } },
     { words: { count: "p_dictionary_l" }, texts: { count: "p_text_l" } },
+    { sum: { sum: "p_decimal_l" }, mean: { mean: "p_decimal_l" } },
+    { least: { min: "p_decimal_l" }, most: { max: "p_decimal_l" }, first: { first: "p_decimal_l" } },
+    { text: { first: "p_text_l" }, word: { first: "p_dictionary_l" }, flag: { first: "p_bool_l" } },
+    { values: { countDistinct: "p_int16_l" }, texts: { countDistinct: "p_text_l" }, n: { count: "*" } },
+    { bytes: { first: "p_binary_l" }, number: { first: "p_int64_l" }, short: { first: "p_int8_l" } },
     {}
 ];
 const sharesAndBits = [
@@ -50,7 +58,7 @@ async function types(cpu) {
             memory,
             ...knobs({ outOfCore: true, chunkRows, ...sizesOfPlan })
         });
-        for (const keys of options.small ? keySets.slice(-4) : keySets) {
+        for (const keys of options.small ? keySets.slice(-7) : keySets) {
             for (const rows of sizes) {
                 const random = randomNumbers(seed++);
                 const domain = [2, Math.ceil(rows / 10) + 1, rows + 1][random(3)];

@@ -229,7 +229,20 @@ GPU_TEST("staged group-by: what cannot work is refused") {
     refused("keys of 2 bytes", [](Spec& spec) { spec.key_bytes = 2; });
     refused("columns of 16 bytes", [](Spec& spec) { spec.widths[0] = 16; });
     refused("a column that is not there", [](Spec& spec) { spec.aggregates[0].column = 1; });
-    refused("first values", [](Spec& spec) { spec.aggregates[0].kind = cuda::GroupAggregateKind::kFirst; });
+    refused("first values that nothing decides",
+            [](Spec& spec) { spec.aggregates[0].kind = cuda::GroupAggregateKind::kFirst; });
+    refused("sums that a column decides", [](Spec& spec) { spec.aggregates[0].decided_by = 0; });
+    const auto decided = [](Spec& spec, uint32_t by) {
+        spec.aggregates[0].kind = cuda::GroupAggregateKind::kMin;
+        spec.aggregates[0].value_kind = cuda::ValueKind::kUnsigned;
+        spec.aggregates[0].decided_by = by;
+    };
+    refused("a decision by a column that is not there", [&](Spec& spec) { decided(spec, 1); });
+    refused("a decision by a column that is no aggregate", [&](Spec& spec) { decided(spec, 0); });
+    refused("low words with a sign", [&](Spec& spec) {
+        decided(spec, 0);
+        spec.aggregates[0].value_kind = cuda::ValueKind::kSigned;
+    });
     // Chunks larger than the plan says.
     StagedGroupByCheck large(keyed_values(sparse_keys(300, test_seed())), {{Aggregate::kSum, 1}});
     large.cuts = {100, 101};

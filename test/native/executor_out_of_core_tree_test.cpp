@@ -241,7 +241,7 @@ TEST(executor_out_of_core_trees_let_something_stand_for_null) {
                         {cuda::GroupAggregateKind::kMin, cuda::ValueKind::kSigned, 1}};
     cuda::PipeSpec& pipe = test.tree.flows[1].steps[1].pipe;
     const auto number = piped(8, kBuildNumber, kBuildNumberValid, cuda::kBuildPresent);
-    const uint64_t largest = fill_bits(*fixed_type(8), 8, ChunkFill::kLargest);
+    const uint64_t largest = fill_bits(*fixed_type(8), ChunkPart::kWhole, 8, ChunkFill::kLargest);
     pipe.columns = {piped_column(number, cuda::PipeColumnKind::kPresence),
                     piped_column(number, cuda::PipeColumnKind::kValue, largest)};
     GroupResultColumn least;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <numeric>
 #include <set>
 #include <string>
 #include <thread>
@@ -33,9 +34,13 @@ TEST(text_codes_number_equal_strings_alike) {
     const uint32_t empty = codes.add(bytes_of(""));
     const uint32_t zero = codes.add(bytes_of(std::string(1, '\0')));
     EXPECT(empty != zero);
-    EXPECT_EQ(codes.add(bytes_of("")), empty);
+    bool is_new = true;
+    EXPECT_EQ(codes.add(bytes_of(""), &is_new), empty);
+    EXPECT(!is_new);
     EXPECT_EQ(codes.find(bytes_of(std::string(1, '\0'))), zero);
     EXPECT_EQ(codes.size(), 2u);
+    EXPECT_EQ(codes.add(bytes_of("another"), &is_new), 2u);
+    EXPECT(is_new);
 }
 
 TEST(text_codes_of_many_strings_and_threads_are_dense_and_tell_the_strings) {
@@ -45,12 +50,15 @@ TEST(text_codes_of_many_strings_and_threads_are_dense_and_tell_the_strings) {
     {
         TextCodes codes(budget);
         std::vector<std::vector<uint32_t>> found(kThreads);
+        std::vector<int> were_new(kThreads);
         std::vector<std::thread> threads;
         for (int t = 0; t < kThreads; ++t) {
             threads.emplace_back([&, t] {
                 for (int i = 0; i < kStrings; ++i) {
                     const int at = t % 2 == 0 ? i : kStrings - 1 - i;
-                    found[static_cast<size_t>(t)].push_back(codes.add(bytes_of(nth(at))));
+                    bool is_new = false;
+                    found[static_cast<size_t>(t)].push_back(codes.add(bytes_of(nth(at)), &is_new));
+                    were_new[static_cast<size_t>(t)] += is_new ? 1 : 0;
                 }
             });
         }
@@ -65,6 +73,8 @@ TEST(text_codes_of_many_strings_and_threads_are_dense_and_tell_the_strings) {
             EXPECT(string_of(codes.text(code)) == nth(static_cast<int>(i)));
         }
         EXPECT_EQ(all.size(), codes.size());
+        // Each was new to one thread alone.
+        EXPECT_EQ(static_cast<size_t>(std::accumulate(were_new.begin(), were_new.end(), 0)), all.size());
         EXPECT_EQ(*all.rbegin() + uint64_t{1}, codes.size());
         EXPECT(budget.used() > 0);
     }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/decimal_fits.hpp"
 #include "base/nearest_mean.hpp"
 #include "cpu/group_by/aggregate_state.hpp"
 #include "cpu/group_by/value_order.hpp"

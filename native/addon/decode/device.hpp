@@ -68,7 +68,9 @@ ResultPart decode_source_part(Fields& fields, const cuda::StagedJoinSpec& join, 
                               const ColumnType& type);
 // Output with the presence bytes; -1: there is none.
 int32_t decode_presence(const Field& field, const cuda::StagedJoinSpec& join);
-GroupResultColumn decode_group_result(const Field& field, const cuda::StagedGroupBySpec& group);
+// tuple_bytes: of the keys of a group, where its key is their number; else 0.
+GroupResultColumn decode_group_result(const Field& field, const cuda::StagedGroupBySpec& group,
+                                      uint32_t tuple_bytes = 0);
 
 constexpr int32_t kSlotsMax = 64;
 constexpr int32_t kBlocksMax = 1 << 16;

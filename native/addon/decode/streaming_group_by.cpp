@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include "addon/decode/decode.hpp"
 #include "addon/decode/device.hpp"
+#include "executor/streaming/key_tuples.hpp"
 
 namespace spillway::addon {
 
@@ -22,10 +24,14 @@ cuda::StagedAggregate decode_partial(const Field& field, const cuda::StagedGroup
     partial.kind = fields["kind"].one_of<cuda::GroupAggregateKind>({{"countRows", cuda::GroupAggregateKind::kCountRows},
                                                                     {"sum", cuda::GroupAggregateKind::kSum},
                                                                     {"min", cuda::GroupAggregateKind::kMin},
-                                                                    {"max", cuda::GroupAggregateKind::kMax}});
+                                                                    {"max", cuda::GroupAggregateKind::kMax},
+                                                                    {"first", cuda::GroupAggregateKind::kFirst}});
     partial.value_kind = decode_number(fields["number"]);
     const Field column = fields["column"];
     partial.column = static_cast<uint32_t>(column.int32(0, kInt32Max));
+    const Field decided_by = fields["decidedBy"];
+    const auto last = static_cast<int32_t>(spec.widths.size()) - 1;
+    if (!decided_by.is_null()) partial.decided_by = static_cast<uint32_t>(decided_by.int32(0, last));
     fields.finish();
     if (partial.kind != cuda::GroupAggregateKind::kCountRows && partial.column >= spec.widths.size()) {
         throw column.error("a column of the chunks");
@@ -60,19 +66,30 @@ uint32_t row_number_bytes(const Field& field, const Source& source, uint32_t wid
     return width;
 }
 
-// of_key: it is a word of the key, which no column of the source has.
+// of_key: it is a word of the key, which no column of the source has, as those of numbers of rows, which have no NULLs.
 ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32_t wanted_width, bool of_key) {
     Fields fields(field);
     ChunkColumn chunk;
     const Field column = fields["column"];
+    const int32_t least = of_key ? kKeyWordColumn : kRowNumberColumn;
     const int32_t most = of_key ? kKeyWordColumn : static_cast<int32_t>(source.columns().size()) - 1;
-    chunk.column = column.int32(of_key ? kKeyWordColumn : kRowNumberColumn, most);
+    chunk.column = column.int32(least, most);
     chunk.validity = fields["validity"].boolean();
     chunk.part = decode_chunk_part(fields["part"]);
     const Field fill = fields["fill"];
     chunk.fill = decode_chunk_fill(fill);
+    const Field distinct = fields["distinct"];
     fields.finish();
-    if (of_key || chunk.column == kRowNumberColumn) {
+    if (!distinct.is_null()) {
+        const bool values = chunk.column >= 0 && !chunk.validity && chunk.part == ChunkPart::kWhole;
+        if (!values || chunk.fill != ChunkFill::kNone || wanted_width != 1) throw distinct.error("null");
+        Fields key(distinct);
+        if (key["column"].int32(0, most) != chunk.column) throw distinct.error("a key of the same column");
+        chunk.distinct = decode_key(key, *source.columns()[static_cast<size_t>(chunk.column)]);
+        chunk.distinct->column = chunk.column;
+        return chunk;
+    }
+    if (chunk.column < 0) {
         const bool plain = !chunk.validity && chunk.part == ChunkPart::kWhole && chunk.fill == ChunkFill::kNone;
         if (!plain) throw field.error("a word of the key, or the row's number, as it is");
         if (!of_key) chunk.row_number_bytes = row_number_bytes(field, source, wanted_width);
@@ -86,14 +103,27 @@ ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32
 
 // Every value is read within the GPU's output that it comes from.
 template <class Widths>
-void check_result(const Field& field, const GroupResultColumn& column, const Widths& outputs) {
+void check_result(const Field& field, const GroupResultColumn& column, const Widths& outputs, uint32_t tuple_bytes) {
     const bool text = is_text(*column.type);
+    if (tuple_bytes > 0 && column.key >= 0) {
+        const bool fixed = column.type->layout == Layout::kFixed;
+        const uint32_t width = text    ? kTextCodeBytes
+                               : fixed ? static_cast<uint32_t>(column.type->byte_width)
+                                       : chunk_width(*column.type);
+        const bool copied = column.kind == GroupResultKind::kCopy && column.value == 0 && column.high < 0;
+        const bool inside = uint64_t{column.offset} + column.bytes <= tuple_bytes && column.bytes == width;
+        if (!copied || !inside || !column.between.empty()) throw field.error("a key as it lies among the others");
+        return;
+    }
     const uint32_t width = text ? kTextCodeBytes : chunk_width(*column.type);
     const auto width_of = [&](int32_t output) { return outputs[static_cast<size_t>(output)]; };
     if (width == 0) throw field.error("a column with a type of fixed width, or text");
     if (column.kind == GroupResultKind::kCopy) {
-        const bool fits = column.offset + column.bytes <= width_of(column.value) && column.bytes <= width;
+        const bool fits = uint64_t{column.offset} + column.bytes <= width_of(column.value) && column.bytes <= width;
         if (!fits || (text && column.bytes != width)) throw field.error("a value that fits its output");
+        const bool halves = width == 16 && column.bytes == 8 && !text && width_of(std::max(column.high, 0)) == 8;
+        if ((column.high >= 0 && !halves) || !column.between.empty())
+            throw field.error("a value in two halves at most");
         return;
     }
     if (text) throw field.error("a sum or mean of words");
@@ -102,6 +132,11 @@ void check_result(const Field& field, const GroupResultColumn& column, const Wid
     const bool words = width_of(column.value) == 8 && (column.high < 0 || width_of(column.high) == 8) &&
                        (is_sum || (column.count >= 0 && width_of(column.count) == 8));
     if (!words || column.offset != 0 || (width != 8 && !wide)) throw field.error("a sum or mean of words");
+    if (column.between.empty()) return;
+    const bool parts = column.between.size() == 2 && width_of(column.between[0]) == 8 &&
+                       width_of(column.between[1]) == 8 && column.high >= 0 &&
+                       column.number == cuda::ValueKind::kSigned && (wide || !is_sum);
+    if (!parts) throw field.error("a sum or mean of decimals in four parts");
 }
 
 }  // namespace
@@ -110,7 +145,13 @@ ChunkPart decode_chunk_part(const Field& field) {
     return field.one_of<ChunkPart>({{"whole", ChunkPart::kWhole},
                                     {"narrow", ChunkPart::kNarrow},
                                     {"low", ChunkPart::kLow},
-                                    {"high", ChunkPart::kHigh}});
+                                    {"high", ChunkPart::kHigh},
+                                    {"half0", ChunkPart::kHalf0},
+                                    {"half1", ChunkPart::kHalf1},
+                                    {"quarter0", ChunkPart::kQuarter0},
+                                    {"quarter1", ChunkPart::kQuarter1},
+                                    {"quarter2", ChunkPart::kQuarter2},
+                                    {"quarter3", ChunkPart::kQuarter3}});
 }
 
 ChunkFill decode_chunk_fill(const Field& field) {
@@ -142,10 +183,16 @@ OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32
     side.keys = decode_keys(keys, source.columns());
     const uint32_t key_columns = join == nullptr ? 0 : join->key_columns;
     side.null_byte = fields["nullByte"].int32(-1, null_byte_max(key_columns));
+    const Field numbered = fields["numbered"];
+    side.numbered = numbered.boolean();
+    if (side.numbered && join != nullptr) throw numbered.error("false for rows of a join");
     for (const KeySpec& key : side.keys) {
         if (!is_fixed(key, join != nullptr)) throw keys.error("keys of fixed width, text or indices of dictionaries");
     }
-    if (key_columns == 0) {
+    if (side.numbered) {
+        const bool fits = !side.keys.empty() && side.keys.size() <= kTupleKeysMax && side.null_byte < 0;
+        if (!fits || key_bytes != sizeof(uint32_t)) throw keys.error("keys whose numbers have 4 bytes");
+    } else if (key_columns == 0) {
         check_key_bytes(keys, side.keys, side.null_byte, key_bytes);
     } else {
         check_key_words(keys, side.keys, side.null_byte, *join);
@@ -161,7 +208,7 @@ OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32
     return side;
 }
 
-GroupResultColumn decode_group_result(const Field& field, const cuda::StagedGroupBySpec& group) {
+GroupResultColumn decode_group_result(const Field& field, const cuda::StagedGroupBySpec& group, uint32_t tuple_bytes) {
     Fields fields(field);
     const auto outputs = group.output_widths();
     const auto last = static_cast<int32_t>(outputs.size()) - 1;
@@ -171,16 +218,17 @@ GroupResultColumn decode_group_result(const Field& field, const cuda::StagedGrou
         {{"copy", GroupResultKind::kCopy}, {"sum", GroupResultKind::kSum}, {"mean", GroupResultKind::kMean}});
     column.value = fields["value"].int32(0, last);
     column.high = fields["high"].int32(-1, last);
+    for (const Field& part : fields["between"].array()) column.between.push_back(part.int32(0, last));
     column.count = fields["count"].int32(-1, last);
     column.present = fields["present"].int32(-1, last);
-    column.offset = static_cast<uint32_t>(fields["offset"].int32(0, 8));
-    column.bytes = static_cast<uint32_t>(fields["bytes"].int32(1, 16));
-    column.key = fields["key"].int32(-1, 7);
+    column.offset = static_cast<uint32_t>(fields["offset"].int32(0, tuple_bytes > 0 ? kInt32Max : 8));
+    column.bytes = static_cast<uint32_t>(fields["bytes"].int32(1, tuple_bytes > 0 ? kInt32Max : 16));
+    column.key = fields["key"].int32(-1, tuple_bytes > 0 ? static_cast<int32_t>(kTupleKeysMax) - 1 : 7);
     column.number = decode_number(fields["number"]);
     column.decimal_scale = fields["decimalScale"].int32(-kDecimalDigitsMax, kDecimalDigitsMax);
     column.name = fields["name"].string();
     fields.finish();
-    check_result(field, column, outputs);
+    check_result(field, column, outputs, tuple_bytes);
     return column;
 }
 
@@ -215,8 +263,9 @@ OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, con
     OutOfCoreGroupStage stage;
     stage.group = decode_out_of_core_group(fields["group"].value(), "spec.group", false);
     stage.side = decode_chunk_side(fields["side"], source, stage.group.key_bytes, stage.group.widths);
+    const uint32_t tuple_bytes = stage.side.numbered ? TuplePlaces(stage.side.keys).bytes : 0;
     for (const Field& column : fields["columns"].array()) {
-        stage.columns.push_back(decode_group_result(column, stage.group));
+        stage.columns.push_back(decode_group_result(column, stage.group, tuple_bytes));
     }
     stage.workers = fields["workers"].int32(1, kWorkersMax);
     fields.finish();

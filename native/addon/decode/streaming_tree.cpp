@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -28,17 +29,20 @@ OutOfCoreOperator decode_operator(const Field& field) {
 }
 
 // A value of a result row of the join before.
-cuda::PipeValue decode_pipe_value(const Field& field, const cuda::StagedJoinSpec& from, const ColumnType& type) {
+cuda::PipeValue decode_pipe_value(const Field& field, const cuda::StagedJoinSpec& from, const ColumnType& type,
+                                  ChunkPart part_of = ChunkPart::kWhole) {
     cuda::PipeValue value;
-    value.width = chunk_width(type);
+    // Halves and quarters of 128 bits are values that begin inside of a column.
+    const PartPlace place = is_of_128(part_of) ? place_of(part_of) : PartPlace{0, chunk_width(type)};
+    value.width = place.width;
     for (const Field& item : field.array()) {
         if (value.parts.size() == value.parts.capacity()) throw field.error("two parts at most");
         Fields fields(item);
-        const ResultPart part = decode_gpu_part(fields, from, value.width);
+        const ResultPart part = decode_gpu_part(fields, from, chunk_width(type));
         cuda::PipePart made;
         made.column = static_cast<int16_t>(part.value);
         made.validity = static_cast<int16_t>(part.validity);
-        made.offset = static_cast<uint8_t>(part.offset);
+        made.offset = static_cast<uint8_t>(part.offset + place.offset);
         made.mask = part.mask;
         value.parts.push_back(made);
     }
@@ -96,7 +100,7 @@ cuda::PipeColumn decode_pipe_column(const Field& field, const cuda::StagedJoinSp
     const Field fill = fields["fill"];
     chunk.fill = decode_chunk_fill(fill);
     cuda::PipeColumn column;
-    column.value = decode_pipe_value(fields["parts"], from, *type);
+    column.value = decode_pipe_value(fields["parts"], from, *type, chunk.validity ? ChunkPart::kWhole : chunk.part);
     fields.finish();
     const uint32_t width = chunk_width(chunk, *type);
     if (width != wanted_width) throw field.error("a column of the width that the operator has there");
@@ -107,7 +111,7 @@ cuda::PipeColumn decode_pipe_column(const Field& field, const cuda::StagedJoinSp
     check_fill(fill, chunk.fill, width);
     if (chunk.part == ChunkPart::kLow) column.kind = cuda::PipeColumnKind::kLow;
     if (chunk.part == ChunkPart::kHigh) column.kind = cuda::PipeColumnKind::kHigh;
-    if (width <= sizeof column.fill) column.fill = fill_bits(*type, width, chunk.fill);
+    if (width <= sizeof column.fill) column.fill = fill_bits(*type, chunk.part, width, chunk.fill);
     return column;
 }
 
@@ -174,6 +178,9 @@ class FlowDecoder {
         flow.side = decode_chunk_side(side, *sources_[static_cast<size_t>(flow.source)], key_bytes_of(first),
                                       widths_of(first, flow.steps[0].input), std::get_if<cuda::StagedJoinSpec>(&first));
         check_has_keys(side, first, flow.side.keys.size());
+        const bool distinct = std::any_of(flow.side.columns.begin(), flow.side.columns.end(),
+                                          [](const ChunkColumn& column) { return column.distinct.has_value(); });
+        if (flow.side.numbered || distinct) throw side.error("keys and columns that rows of a tree have");
         return flow;
     }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
+#include "base/decimal_fits.hpp"
 #include "base/nearest_mean.hpp"
 #include "cpu/group_by/aggregate_state.hpp"
 #include "cpu/group_by/group_writer.hpp"

@@ -77,9 +77,6 @@ inline void add_words(uint64_t* sum, const uint64_t* other, uint32_t words) {
     }
 }
 
-// Is |sum| below 10^38 (2-word decimals) or 10^76 (4-word)?
-bool decimal_fits(const uint64_t* sum, uint32_t value_words);
-
 inline bool has_flag(StateKind kind) {
     switch (kind) {
         case StateKind::kMinWord:

@@ -15,7 +15,8 @@ namespace spillway {
 
 namespace {
 
-constexpr int64_t kKeyRows = 1024;  // of keys that are normalized at a time: their words stay in the L1 cache
+constexpr uint64_t kTupleRows = 256;  // of keys that become byte strings at a time
+constexpr int64_t kKeyRows = 1024;    // of keys that are normalized at a time: their words stay in the L1 cache
 
 void bits_to_bytes(const uint8_t* bits, int64_t bit, uint64_t rows, uint8_t* out) {
     for (uint64_t i = 0; i < rows; ++i) out[i] = get_bit(bits, bit + static_cast<int64_t>(i)) ? 1 : 0;
@@ -37,94 +38,6 @@ void write_row_numbers(uint64_t first_row, uint64_t rows, uint32_t width, uint8_
 bool is_word(const KeySpec& key, const ColumnType& type, uint32_t key_bytes) {
     return key.kind == KeyKind::kInteger && type.layout == Layout::kFixed &&
            static_cast<uint32_t>(type.byte_width) == key_bytes;
-}
-
-uint64_t bits_of(double value, uint32_t width) {
-    uint64_t bits = 0;
-    if (width == sizeof(float)) {
-        const auto narrow = static_cast<float>(value);
-        std::memcpy(&bits, &narrow, sizeof narrow);
-    } else {
-        std::memcpy(&bits, &value, sizeof value);
-    }
-    return bits;
-}
-
-// The value that no other is less than, or greater than. NaN is the largest float (cpu/group_by/value_order.hpp).
-uint64_t extreme_of(const ColumnType& type, uint32_t width, bool largest) {
-    using Double = std::numeric_limits<double>;
-    if (type.layout == Layout::kFixed && type.order == Order::kFloat) {
-        return bits_of(largest ? Double::quiet_NaN() : -Double::infinity(), width);
-    }
-    const uint64_t ones = ~uint64_t{0} >> (64 - 8 * width);
-    if (type.layout == Layout::kBool || type.order == Order::kUnsigned) return largest ? ones : 0;
-    return largest ? ones >> 1 : (ones >> 1) + 1;
-}
-
-// Little-endian: the low bytes of a decimal come first. Its other half repeats the sign of the lower one, or it does
-// not fit: no type says that it does, only its digits. Without a branch, as nearly always all fit.
-bool all_narrow(const uint8_t* values, uint64_t rows) {
-    uint64_t differing = 0;
-    for (uint64_t i = 0; i < rows; ++i) {
-        int64_t halves[2];
-        std::memcpy(halves, values + i * sizeof halves, sizeof halves);
-        differing |= static_cast<uint64_t>(halves[1] ^ (halves[0] >> 63));
-    }
-    return differing == 0;
-}
-
-// What lies in the place of NULL may be anything.
-void check_narrow(const ColumnView& view, uint64_t rows) {
-    constexpr uint64_t kBytes = 16;
-    for (uint64_t i = 0; i < rows; ++i) {
-        int64_t halves[2];
-        std::memcpy(halves, view.data + i * kBytes, sizeof halves);
-        if (halves[1] == halves[0] >> 63 || !view.is_valid(static_cast<int64_t>(i))) continue;
-        throw Error(ErrorCode::kUnsupportedType,
-                    "column '" + view.type->name +
-                        "' has a decimal of more digits than its type says, and the GPU was to add up 64 bits of each; "
-                        "use device \"cpu\"",
-                    {{"column", view.type->name}});
-    }
-}
-
-// Some bytes of each value, so many from so many.
-template <uint64_t kWidth, uint64_t kStride>
-void write_bytes_of(const uint8_t* values, uint64_t rows, uint8_t* out) {
-    for (uint64_t i = 0; i < rows; ++i) std::memcpy(out + i * kWidth, values + i * kStride, kWidth);
-}
-
-void write_part(const ColumnView& view, ChunkPart part, uint64_t rows, uint8_t* out) {
-    const uint8_t* const values = view.data + (part == ChunkPart::kHigh ? sizeof(uint32_t) : 0);
-    if (view.type->byte_width == sizeof(uint64_t)) return write_bytes_of<4, 8>(values, rows, out);
-    // Low and high halves come in pairs, so that one of them is enough to look at.
-    if (part != ChunkPart::kHigh && !all_narrow(view.data, rows)) check_narrow(view, rows);
-    if (part == ChunkPart::kNarrow) return write_bytes_of<8, 16>(values, rows, out);
-    write_bytes_of<4, 16>(values, rows, out);
-}
-
-void fill_nulls(const ColumnView& view, ChunkFill fill, uint32_t width, uint64_t rows, uint8_t* out) {
-    if (fill == ChunkFill::kNone || view.validity == nullptr) return;
-    SPILLWAY_CHECK(width <= sizeof(uint64_t));
-    const uint64_t bits = fill_bits(*view.type, width, fill);
-    for (uint64_t i = 0; i < rows; ++i) {
-        if (!view.is_valid(static_cast<int64_t>(i))) std::memcpy(out + i * width, &bits, width);
-    }
-}
-
-// Values of a column, or a part of each, one after the other as they lie in a chunk.
-void write_chunk_values(const ColumnView& view, const ChunkColumn& column, uint64_t rows, uint8_t* out) {
-    const uint32_t width = chunk_width(column, *view.type);
-    if (column.part != ChunkPart::kWhole) {
-        write_part(view, column.part, rows, out);
-    } else if (view.type->layout == Layout::kBool) {
-        for (uint64_t i = 0; i < rows; ++i) {
-            out[i] = get_bit(view.data, view.data_bit + static_cast<int64_t>(i)) ? 1 : 0;
-        }
-    } else {
-        std::memcpy(out, view.data, rows * width);
-    }
-    fill_nulls(view, column.fill, width, rows, out);
 }
 
 }  // namespace
@@ -162,29 +75,6 @@ uint32_t packed_key_words(const std::vector<KeySpec>& keys, int32_t null_byte) {
     return std::max(last.word + (bytes + 7) / 8, flags);
 }
 
-uint32_t chunk_width(const ColumnType& type) {
-    if (type.layout == Layout::kBool) return 1;
-    if (type.layout == Layout::kDictionary) return sizeof(int32_t);
-    if (type.layout != Layout::kFixed) return 0;
-    const auto width = static_cast<uint32_t>(type.byte_width);
-    return width > 0 && width <= 16 && (width & (width - 1)) == 0 ? width : 0;
-}
-
-uint32_t chunk_width(const ChunkColumn& column, const ColumnType& type) {
-    if (column.validity) return 1;
-    if (column.part == ChunkPart::kWhole && is_text(type)) return kTextCodeBytes;
-    const uint32_t width = chunk_width(type);
-    if (column.part == ChunkPart::kWhole) return width;
-    const bool decimal = width == 2 * sizeof(uint64_t) && type.order == Order::kDecimal;
-    if (column.part == ChunkPart::kNarrow) return decimal ? sizeof(uint64_t) : 0;
-    return width == sizeof(uint64_t) || decimal ? sizeof(uint32_t) : 0;
-}
-
-uint64_t fill_bits(const ColumnType& type, uint32_t width, ChunkFill fill) {
-    if (fill == ChunkFill::kNone || fill == ChunkFill::kZero) return 0;
-    return extreme_of(type, width, fill == ChunkFill::kLargest);
-}
-
 ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows,
                            ChunkTexts texts)
     : side_(side),
@@ -206,11 +96,13 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, cons
             SPILLWAY_CHECK(columns_.size() == more_words_++);
             made.width = sizeof(uint64_t);
         } else {
+            const TypePtr& type = source.columns()[static_cast<size_t>(column.column)];
             made.view = view_of(column.column);
-            made.width = chunk_width(column, *source.columns()[static_cast<size_t>(column.column)]);
+            if (column.distinct) made.distinct.emplace(tuples_with(*column.distinct, type, made.view));
+            made.width = chunk_width(column, *type);
         }
         SPILLWAY_CHECK(made.width > 0);
-        columns_.push_back(made);
+        columns_.push_back(std::move(made));
         chunk_bytes_ += cuda::column_bytes(made.width, chunk_rows);
     }
     const bool packed = keys.mode == OutOfCoreKeys::kPacked;
@@ -248,6 +140,14 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
         return;
     }
     SPILLWAY_CHECK(!keys_.empty() && null_byte_ < 0);
+    if (as.mode == OutOfCoreKeys::kNumbered) {
+        SPILLWAY_CHECK(key_bytes_ == sizeof(uint32_t) && texts_.codes != nullptr);
+        std::vector<KeyTuples::Key> parts;
+        for (const Key& key : keys_) parts.push_back({key.part, key.view});
+        tuples_.emplace(std::move(parts), *texts_.codes);
+        nullable_ = false;
+        return;
+    }
     SPILLWAY_CHECK(key_bytes_ == sizeof(uint64_t) && as.null_keys != NullKeys::kDrop);
     encoded_ = RowLayout::make(source.columns(), keys, {}, as.null_keys);
     SPILLWAY_CHECK(as.mode == OutOfCoreKeys::kHashed || encoded_->mode == KeyMode::kWord);
@@ -259,6 +159,19 @@ ChunkWriter ChunkColumns::writer(MemoryBudget& budget) const {
     if (encoded_) made.encoder = std::make_unique<RowEncoder>(*encoded_, read_, budget);
     if (texts_.codes != nullptr) made.texts.emplace(*texts_.codes);
     return made;
+}
+
+// The keys of a row and a value of it.
+KeyTuples ChunkColumns::tuples_with(const KeySpec& spec, const TypePtr& type, size_t view) const {
+    SPILLWAY_CHECK(texts_.codes != nullptr && texts_.seen != nullptr);
+    std::vector<KeyTuples::Key> parts;
+    for (const Key& key : keys_) parts.push_back({key.part, key.view});
+    KeyTuples::Key value;
+    value.part.spec = spec;
+    value.part.type = type;
+    value.view = view;
+    parts.push_back(std::move(value));
+    return KeyTuples(std::move(parts), *texts_.codes);
 }
 
 size_t ChunkColumns::view_of(int32_t column) {
@@ -285,7 +198,9 @@ bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t row
 void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, ChunkWriter& writer,
                          uint8_t* chunk, uint64_t at) const {
     if (nullable_) write_key_validity(views, rows, chunk + validity_at_, at);
-    if (writer.encoder != nullptr) {
+    if (tuples_) {
+        number_keys(views, rows, chunk + at * key_bytes_);
+    } else if (writer.encoder != nullptr) {
         encode_keys(views, rows, *writer.encoder, chunk + at * key_bytes_);
     } else {
         write_keys(views, rows, writer, chunk, at);
@@ -302,6 +217,7 @@ void ChunkColumns::write_column(const Column& column, const std::vector<ColumnVi
         write_row_numbers(first_row, rows, column.width, out);
         return;
     }
+    if (column.distinct) return write_distinct(column, views, rows, out);
     const ColumnView& view = views[column.view];
     if (!column.from.validity && is_text(*view.type)) {
         SPILLWAY_CHECK(writer.texts.has_value());
@@ -316,6 +232,42 @@ void ChunkColumns::write_column(const Column& column, const std::vector<ColumnVi
         std::memset(out, 1, rows);
     } else {
         bits_to_bytes(view.validity, view.validity_bit, rows, out);
+    }
+}
+
+void ChunkColumns::number_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const {
+    const uint64_t bytes = tuples_->bytes();
+    std::vector<uint8_t> tuples(kTupleRows * bytes);
+    for (uint64_t done = 0; done < rows; done += kTupleRows) {
+        const uint64_t count = std::min(kTupleRows, rows - done);
+        tuples_->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
+        for (uint64_t i = 0; i < count; ++i, out += sizeof(uint32_t)) {
+            const uint32_t number = texts_.codes->add({tuples.data() + i * bytes, bytes});
+            std::memcpy(out, &number, sizeof number);
+        }
+    }
+}
+
+// Behind the tuple is the number of the column: what was seen of one says nothing of another.
+void ChunkColumns::write_distinct(const Column& column, const std::vector<ColumnView>& views, uint64_t rows,
+                                  uint8_t* out) const {
+    const uint64_t bytes = column.distinct->bytes();
+    const auto number = static_cast<uint32_t>(&column - columns_.data());
+    const ColumnView& values = views[column.view];
+    std::vector<uint8_t> tuples(kTupleRows * bytes);
+    std::vector<uint8_t> one(bytes + sizeof number);
+    std::memcpy(one.data() + bytes, &number, sizeof number);
+    for (uint64_t done = 0; done < rows; done += kTupleRows) {
+        const uint64_t count = std::min(kTupleRows, rows - done);
+        column.distinct->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
+        for (uint64_t i = 0; i < count; ++i) {
+            bool is_new = false;
+            if (values.is_valid(static_cast<int64_t>(done + i))) {
+                std::memcpy(one.data(), tuples.data() + i * bytes, bytes);
+                texts_.seen->add({one.data(), one.size()}, &is_new);
+            }
+            out[done + i] = is_new ? 1 : 0;
+        }
     }
 }
 

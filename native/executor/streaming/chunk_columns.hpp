@@ -8,21 +8,22 @@
 
 #include "cpu/row/key_normalizer.hpp"
 #include "cpu/row/row_encoder.hpp"
+#include "executor/streaming/chunk_values.hpp"
 #include "executor/streaming/join_spec.hpp"
+#include "executor/streaming/key_tuples.hpp"
 #include "executor/streaming/text_codes.hpp"
 #include "model/column_view.hpp"
 #include "transfer/source.hpp"
 
 namespace spillway {
 
-// What stands for NULL in a column of so many bytes, in as many low bits; 0 where nothing in particular does.
-uint64_t fill_bits(const ColumnType& type, uint32_t width, ChunkFill fill);
-
 // How text becomes numbers; no codes: there is no text.
 struct ChunkTexts {
     TextCodes* codes = nullptr;
     // Text that has no number is equal to none that will be looked for: its row has no key.
     bool known_only = false;
+    // Keys and values that came already, for columns that say so of rows.
+    TextCodes* seen = nullptr;
 };
 
 // What one worker has of its own while it writes rows to chunks: what keys need that are not packed, and the text that
@@ -68,6 +69,7 @@ class ChunkColumns {
     };
     struct Column {
         size_t view = 0;
+        std::optional<KeyTuples> distinct;  // the keys, with the value of such a column
         ChunkColumn from;
         uint32_t width = 1;
         uint64_t at = 0;  // in the chunk
@@ -76,6 +78,9 @@ class ChunkColumns {
     void add_keys(const Source& source, const std::vector<KeySpec>& keys, const ChunkKeys& as);
     void write_column(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row,
                       ChunkWriter& writer, uint8_t* out) const;
+    void number_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
+    void write_distinct(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
+    KeyTuples tuples_with(const KeySpec& spec, const TypePtr& type, size_t view) const;
     void encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder, uint8_t* out) const;
     void write_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer, uint8_t* chunk,
                     uint64_t at) const;
@@ -95,6 +100,7 @@ class ChunkColumns {
     std::vector<int32_t> read_;
     std::vector<Key> keys_;
     std::optional<RowLayout> encoded_;  // of the keys, where they are not packed
+    std::optional<KeyTuples> tuples_;   // where they are numbered
     std::vector<Column> columns_;
     uint32_t more_words_ = 0;  // of the key, in the first columns
     uint32_t key_words_ = 1;   // that keys' values take; what is left of the others is 0 but for flags of NULLs

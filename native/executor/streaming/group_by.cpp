@@ -31,7 +31,7 @@ class OutOfCoreGroup {
           sink_(sink),
           way_(space, control),
           texts_(budget_),
-          result_(stage.group, stage.columns, stage.side.null_byte, texts_, budget_),
+          result_(stage.group, stage.columns, key_flags(), texts_, budget_),
           columns_(chunk_columns()),
           spill_(pinned.reserve(pinned_spill_bytes(stage.group.sizes), "groups that the GPU spills")),
           ring_(pinned, ring_slots(), columns_.chunk_bytes()) {
@@ -62,9 +62,20 @@ class OutOfCoreGroup {
     Error told(const Error& error) const { return way_.told(error); }
 
   private:
+    KeyFlags key_flags() const {
+        if (stage_.side.numbered) return {0, true};
+        return {stage_.side.null_byte, false};
+    }
     ChunkColumns chunk_columns() {
         Source& source = *input_.source;
-        ChunkColumns columns(source, stage_.side, {stage_.group.key_bytes}, stage_.group.sizes.chunk_rows, {&texts_});
+        const std::vector<ChunkColumn>& wanted = stage_.side.columns;
+        if (std::any_of(wanted.begin(), wanted.end(), [](const ChunkColumn& of) { return of.distinct.has_value(); })) {
+            seen_.emplace(budget_);
+        }
+        const ChunkTexts texts{&texts_, false, seen_ ? &*seen_ : nullptr};
+        const auto mode = stage_.side.numbered ? OutOfCoreKeys::kNumbered : OutOfCoreKeys::kPacked;
+        const ChunkKeys keys{stage_.group.key_bytes, mode};
+        ChunkColumns columns(source, stage_.side, keys, stage_.group.sizes.chunk_rows, texts);
         source.load_dictionaries(columns.read(), budget_, control_);
         return columns;
     }
@@ -81,6 +92,7 @@ class OutOfCoreGroup {
     BatchSink* const sink_;
     SpillWay way_;
     TextCodes texts_;
+    std::optional<TextCodes> seen_;
     const GroupResult result_;
     const ChunkColumns columns_;
     PinnedReservation spill_;

@@ -11,14 +11,18 @@
 
 namespace spillway {
 
-// How a result column is made of the GPU's: copied, a sum in 64 bits or 128, a sum by a count.
+// How a result column is made of the GPU's: copied, from two where it has 16 bytes and no output has; a sum in 64 bits
+// or 128; a sum by a count.
 enum class GroupResultKind : uint8_t { kCopy, kSum, kMean };
 
 struct GroupResultColumn {
     TypePtr type;
     GroupResultKind kind = GroupResultKind::kCopy;
-    int32_t value = 0;     // output column of the GPU; for a sum in two parts the one with the low 32 bits
-    int32_t high = -1;     // output column with the high bits of a sum in two parts; -1: it has one part
+    int32_t value = 0;  // output column of the GPU; of one in parts that with the lowest bits
+    int32_t high = -1;  // output column with the highest bits of a value in several parts; -1: it has one part
+    // Sums of decimals of 128 bits: output columns with the two parts between `value` and `high`, each of 32 bits, the
+    // lower one first.
+    std::vector<int32_t> between;
     int32_t count = -1;    // kMean
     int32_t present = -1;  // output that is 0 where the result is NULL; -1: it never is
     uint32_t offset = 0;   // byte of the output where the value begins: parts of a key

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/bitmap.hpp"
+#include "base/decimal_fits.hpp"
 #include "base/error.hpp"
 #include "base/nearest_mean.hpp"
 #include "cpu/row/column_builder.hpp"
@@ -16,18 +17,24 @@ namespace spillway {
 
 namespace {
 
+// Bytes of a value of fixed width, which keys that are numbered have of any number.
+uint32_t value_width(const ColumnType& type) {
+    const uint32_t width = chunk_width(type);
+    return width == 0 && type.layout == Layout::kFixed ? static_cast<uint32_t>(type.byte_width) : width;
+}
+
 // Where the groups of a batch begin in each output column of the GPU.
 struct GroupOutputs {
     const std::vector<uint32_t>& widths;
     const std::vector<const uint8_t*>& data;
-    int32_t null_byte = -1;  // of the key: the bits of keys that are NULL
+    const KeyFlags flags;
     const TextCodes& texts;
 };
 
 class GroupValues {
   public:
     GroupValues(const GroupResultColumn& column, const GroupOutputs& outputs)
-        : column_(column), outputs_(outputs), width_(chunk_width(*column.type)) {}
+        : column_(column), outputs_(outputs), width_(value_width(*column.type)) {}
 
     OutputColumn make(uint64_t rows, MemoryBudget& budget) const {
         if (is_text(*column_.type)) return make_texts(rows, budget);
@@ -66,7 +73,14 @@ class GroupValues {
         return builder.finish();
     }
 
+    // The bytes of the keys, whose number the row has.
+    const uint8_t* tuple(uint64_t row) const {
+        uint32_t code = 0;
+        std::memcpy(&code, outputs_.data[0] + row * sizeof code, sizeof code);
+        return outputs_.texts.text(code).bytes;
+    }
     const uint8_t* at(int32_t output, uint64_t row) const {
+        if (outputs_.flags.numbered && column_.key >= 0) return tuple(row) + column_.offset;
         const auto index = static_cast<size_t>(output);
         const uint32_t offset = output == column_.value ? column_.offset : 0;
         return outputs_.data[index] + row * outputs_.widths[index] + offset;
@@ -77,11 +91,13 @@ class GroupValues {
         return value;
     }
 
-    bool may_be_null() const { return column_.present >= 0 || (column_.key >= 0 && outputs_.null_byte >= 0); }
+    bool may_be_null() const { return column_.present >= 0 || (column_.key >= 0 && outputs_.flags.byte >= 0); }
     bool is_null(uint64_t row) const {
-        if (column_.key >= 0 && outputs_.null_byte >= 0) {
-            const uint64_t key = row * outputs_.widths[0] + static_cast<uint64_t>(outputs_.null_byte);
-            if ((outputs_.data[0][key] >> column_.key & 1) != 0) return true;
+        if (column_.key >= 0 && outputs_.flags.byte >= 0) {
+            const KeyFlags& flags = outputs_.flags;
+            const uint8_t* const key = flags.numbered ? tuple(row) : outputs_.data[0] + row * outputs_.widths[0];
+            const int32_t byte = flags.byte + column_.key / 8;
+            if ((key[byte] >> (column_.key % 8) & 1) != 0) return true;
         }
         if (column_.present < 0) return false;
         const auto index = static_cast<size_t>(column_.present);
@@ -121,8 +137,24 @@ class GroupValues {
         return extended(word(column_.high, row)) * (__int128{1} << 32) + static_cast<__int128>(low);
     }
 
+    // A sum in four parts, in two's complement.
+    struct DecimalSum {
+        uint64_t words[3];
+    };
+    DecimalSum decimal_sum(uint64_t row) const {
+        using Unsigned = unsigned __int128;
+        const Unsigned low = Unsigned{word(column_.value, row)} + (Unsigned{word(column_.between[0], row)} << 32);
+        const Unsigned middle = Unsigned{word(column_.between[1], row)} + static_cast<uint64_t>(low >> 64);
+        const auto top = static_cast<__int128>(static_cast<int64_t>(word(column_.high, row)));
+        const __int128 high = static_cast<__int128>(middle) + top * (__int128{1} << 32);
+        return {{static_cast<uint64_t>(low), static_cast<uint64_t>(high), static_cast<uint64_t>(high >> 64)}};
+    }
+
     double mean_of(uint64_t row, uint64_t count) const {
         if (column_.number == cuda::ValueKind::kFloat) return float_sum(row) / static_cast<double>(count);
+        if (!column_.between.empty()) {
+            return nearest_decimal_mean(decimal_sum(row).words, count, column_.decimal_scale);
+        }
         return nearest_mean(integer_sum(row), count, column_.decimal_scale);
     }
 
@@ -130,8 +162,10 @@ class GroupValues {
         switch (column_.kind) {
             case GroupResultKind::kCopy:
                 copy_value(at(column_.value, row), out);
+                if (column_.high >= 0) std::memcpy(out + sizeof(uint64_t), at(column_.high, row), sizeof(uint64_t));
                 return;
             case GroupResultKind::kSum:
+                if (!column_.between.empty()) return write_decimal_sum(decimal_sum(row), out);
                 if (column_.number != cuda::ValueKind::kFloat) return write_sum(integer_sum(row), out);
                 std::memcpy(out, at(column_.value, row), sizeof(double));
                 return;
@@ -150,6 +184,17 @@ class GroupValues {
         std::memset(out + bytes, negative ? 0xff : 0, width_ - bytes);
     }
 
+    [[noreturn]] void overflow(const std::string& type) const {
+        throw Error(ErrorCode::kIntegerOverflow,
+                    "the sum of column '" + column_.name + "' does not fit " + type +
+                        " for one group; cast the column to float64 or to a wider decimal before grouping",
+                    {{"column", column_.name}});
+    }
+    void write_decimal_sum(const DecimalSum& sum, uint8_t* out) const {
+        if (!decimal_fits(sum.words, 2)) overflow("38 decimal digits");
+        std::memcpy(out, sum.words, 2 * sizeof(uint64_t));
+    }
+
     void write_sum(__int128 sum, uint8_t* out) const {
         if (width_ == sizeof sum) {
             std::memcpy(out, &sum, sizeof sum);
@@ -159,12 +204,7 @@ class GroupValues {
         const __int128 low = is_unsigned ? 0 : std::numeric_limits<int64_t>::min();
         const __int128 high = is_unsigned ? static_cast<__int128>(std::numeric_limits<uint64_t>::max())
                                           : static_cast<__int128>(std::numeric_limits<int64_t>::max());
-        if (sum < low || sum > high) {
-            throw Error(ErrorCode::kIntegerOverflow,
-                        "the sum of column '" + column_.name + "' does not fit " + (is_unsigned ? "uint64" : "int64") +
-                            " for one group; cast the column to float64 or to a wider decimal before grouping",
-                        {{"column", column_.name}});
-        }
+        if (sum < low || sum > high) overflow(is_unsigned ? "uint64" : "int64");
         const auto bits = static_cast<uint64_t>(sum);
         std::memcpy(out, &bits, sizeof bits);
     }
@@ -185,17 +225,12 @@ std::vector<uint32_t> widths_of(const cuda::StagedGroupBySpec& group) {
 }  // namespace
 
 GroupResult::GroupResult(const cuda::StagedGroupBySpec& group, const std::vector<GroupResultColumn>& columns,
-                         int32_t null_byte, const TextCodes& texts, MemoryBudget& budget)
-    : group_(group),
-      columns_(columns),
-      null_byte_(null_byte),
-      texts_(texts),
-      budget_(budget),
-      widths_(widths_of(group)) {}
+                         KeyFlags flags, const TextCodes& texts, MemoryBudget& budget)
+    : group_(group), columns_(columns), flags_(flags), texts_(texts), budget_(budget), widths_(widths_of(group)) {}
 
 std::vector<OutputColumn> GroupResult::columns(const std::vector<const uint8_t*>& outputs, uint64_t rows) const {
     std::vector<OutputColumn> made;
-    const GroupOutputs groups{widths_, outputs, null_byte_, texts_};
+    const GroupOutputs groups{widths_, outputs, flags_, texts_};
     for (const GroupResultColumn& column : columns_) made.push_back(GroupValues(column, groups).make(rows, budget_));
     return made;
 }
@@ -207,7 +242,7 @@ ResultForm GroupResult::form() const {
     form.widths = widths_;
     form.row_bytes = 0;
     for (const GroupResultColumn& column : columns_) {
-        form.row_bytes += is_text(*column.type) ? kTextBytesUsual : chunk_width(*column.type);
+        form.row_bytes += is_text(*column.type) ? kTextBytesUsual : value_width(*column.type);
     }
     form.columns = [this](const std::vector<const uint8_t*>& outputs, uint64_t rows) { return columns(outputs, rows); };
     return form;

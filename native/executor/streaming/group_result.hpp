@@ -13,13 +13,18 @@
 
 namespace spillway {
 
+// Which keys are NULL.
+struct KeyFlags {
+    int32_t byte = -1;      // of the key, or of the byte string that it is the number of; -1: there is none
+    bool numbered = false;  // keys are numbers of such strings (KeyTuples)
+};
+
 // Batches of the GPU's groups, with columns as native/cpu/group_by would make them. Making one throws kIntegerOverflow
 // for a sum that does not fit its type. What it is given must outlive it.
 class GroupResult {
   public:
-    // null_byte: of the key: the bits of keys that are NULL; -1: there is none.
-    // texts: of columns whose values on the GPU are numbers of text.
-    GroupResult(const cuda::StagedGroupBySpec& group, const std::vector<GroupResultColumn>& columns, int32_t null_byte,
+    // texts: of columns whose values on the GPU are numbers of text, and of keys.
+    GroupResult(const cuda::StagedGroupBySpec& group, const std::vector<GroupResultColumn>& columns, KeyFlags flags,
                 const TextCodes& texts, MemoryBudget& budget);
 
     // It refers to this.
@@ -32,7 +37,7 @@ class GroupResult {
 
     const cuda::StagedGroupBySpec& group_;
     const std::vector<GroupResultColumn>& columns_;
-    const int32_t null_byte_;
+    const KeyFlags flags_;
     const TextCodes& texts_;
     MemoryBudget& budget_;
     const std::vector<uint32_t> widths_;  // of the GPU's result columns

@@ -24,8 +24,31 @@ uint64_t pinned_spill_bytes(const Sizes& sizes) {
     return sizes.spill_bytes + sizes.disk_blocks * sizes.disk_block_bytes;
 }
 
-// Which bits of a value: all, 64 of a decimal of 128 bits that fits them, 32 of a value of 64 or of such a decimal.
-enum class ChunkPart : uint8_t { kWhole, kNarrow, kLow, kHigh };
+// Which bits of a value: all, 64 of a decimal of 128 bits that fits them, 32 of a value of 64 or of such a decimal; of
+// any value of 128 bits a half or a quarter, which are numbered from the lowest.
+enum class ChunkPart : uint8_t {
+    kWhole,
+    kNarrow,
+    kLow,
+    kHigh,
+    kHalf0,
+    kHalf1,
+    kQuarter0,
+    kQuarter1,
+    kQuarter2,
+    kQuarter3
+};
+
+// Where such bits lie in a value; not of kWhole.
+struct PartPlace {
+    uint32_t offset = 0;
+    uint32_t width = 8;
+};
+PartPlace place_of(ChunkPart part);
+// Is the part one of any value of 128 bits?
+inline bool is_of_128(ChunkPart part) {
+    return part >= ChunkPart::kHalf0;
+}
 // What stands for NULL: nothing in particular, or what changes no sum, no maximum, no minimum.
 enum class ChunkFill : uint8_t { kNone, kZero, kLeast, kLargest };
 
@@ -46,6 +69,9 @@ struct ChunkColumn {
     ChunkPart part = ChunkPart::kWhole;
     ChunkFill fill = ChunkFill::kNone;
     uint32_t row_number_bytes = 0;  // 4 or 8
+    // Instead of the values, bytes that are 1 where a value, compared as this key, is not NULL and comes with the keys
+    // of the side for the first time, in whichever row a worker looks at first.
+    std::optional<KeySpec> distinct;
 };
 
 // What the GPU compares.
@@ -54,9 +80,11 @@ enum class OutOfCoreKeys : uint8_t {
               // among them has no key, unless a byte of the word says which are NULL. Keys that exceed a word take
               // several: the first columns of the chunk have all but the first one, which is mixed with these
               // (exclusive or), so that rows of equal first words are spread
-    kEncoded,  // the first word of a row of the CPU engine with these keys: equal where the keys are
-    kHashed,   // the same of keys that exceed a word: a hash of them. Of the pairs found, those with other keys are
-               // dropped when they are delivered, so that there must be no result but pairs
+    kEncoded,   // the first word of a row of the CPU engine with these keys: equal where the keys are
+    kHashed,    // the same of keys that exceed a word: a hash of them. Of the pairs found, those with other keys are
+                // dropped when they are delivered, so that there must be no result but pairs
+    kNumbered,  // group-bys: a number of 4 bytes for the keys of a row together, NULLs included (KeyTuples): every row
+                // has a key
 };
 
 struct ChunkKeys {
@@ -71,6 +99,7 @@ struct OutOfCoreSide {
     std::vector<ChunkColumn> columns;
     // Byte of all words with a bit per key, 1 = NULL: then every row has a key. -1: there is none.
     int32_t null_byte = -1;
+    bool numbered = false;  // group-bys: OutOfCoreKeys::kNumbered, else kPacked
 };
 
 // The source of a part whose value is the GPU's.

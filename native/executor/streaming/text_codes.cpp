@@ -6,12 +6,13 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "device/gpu_error.hpp"
 
 namespace spillway {
 
 namespace {
 
-constexpr const char* kPurpose = "text that the GPU compares by numbers";
+constexpr const char* kPurpose = "text and keys that the GPU compares by numbers";
 constexpr uint64_t kSlotsMin = 64;
 constexpr uint64_t kBytesMin = 4 << 10;
 constexpr uint64_t kBytesMax = 4 << 20;
@@ -84,7 +85,8 @@ uint32_t TextCodes::find(ByteString text) const {
     return find_in(shard_of(hash).table.load(std::memory_order_acquire), hash, text);
 }
 
-uint32_t TextCodes::add(ByteString text) {
+uint32_t TextCodes::add(ByteString text, bool* is_new) {
+    if (is_new != nullptr) *is_new = false;
     const uint64_t hash = hash_of(text);
     Shard& shard = shard_of(hash);
     const uint32_t known = find_in(shard.table.load(std::memory_order_acquire), hash, text);
@@ -101,6 +103,7 @@ uint32_t TextCodes::add(ByteString text) {
     while (slots[at].load(std::memory_order_relaxed) != 0) at = (at + 1) & table.mask;
     slots[at].store(tag_of(hash) | (uint64_t{code} + 1), std::memory_order_release);
     ++shard.used;
+    if (is_new != nullptr) *is_new = true;
     return code;
 }
 
@@ -111,8 +114,9 @@ uint32_t TextCodes::enter(Shard& shard, ByteString text) {
     const uint64_t code = next_.load(std::memory_order_relaxed);
     if (code >= kCodesMax) {
         throw Error(ErrorCode::kUnsupportedType,
-                    "a text column has more than 2^32 - 2 different values, which is more "
-                    "than the GPU can compare by numbers");
+                    "there are more than 2^32 - 2 different texts, or keys of several columns, which is more than the "
+                    "GPU can compare by numbers",
+                    {refused_by_device()});
     }
     std::atomic<ByteString*>& part = parts_[code / kEntriesPerPart];
     if (part.load(std::memory_order_relaxed) == nullptr) {

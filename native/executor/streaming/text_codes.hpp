@@ -14,10 +14,10 @@
 
 namespace spillway {
 
-// Numbers for byte strings, so that the GPU compares 4 bytes in their place: equal strings have the same number, others
-// have others. Threads may call at once. A string that is known costs a hash of it, a look into a table and a
-// comparison, without a lock; a new one takes a lock of a shard. Strings, their places and the tables count in the
-// budget, and stay until the end.
+// Numbers for byte strings, texts or the keys of a row, so that the GPU compares 4 bytes in their place: equal strings
+// have the same number, others have others. Threads may call at once. A string that is known costs a hash of it, a look
+// into a table and a comparison, without a lock; a new one takes a lock of a shard. Strings, their places and the
+// tables count in the budget, and stay until the end.
 class TextCodes {
   public:
     static constexpr uint32_t kNone = ~0U;
@@ -25,9 +25,9 @@ class TextCodes {
     explicit TextCodes(MemoryBudget& budget);
     TextCodes(const TextCodes&) = delete;
 
-    // The number of the string, which is the next one if it has none yet. Throws kBudgetTooSmall, and kUnsupportedType
-    // for more than 2^32 - 1 strings.
-    uint32_t add(ByteString text);
+    // The number of the string, which is the next one if it has none yet; is_new: whether that is so. Throws
+    // kBudgetTooSmall, and kUnsupportedType for more than 2^32 - 1 strings.
+    uint32_t add(ByteString text, bool* is_new = nullptr);
     // kNone: it has none.
     uint32_t find(ByteString text) const;
     // Returns the string of a number that add() gave; it is valid until the end.

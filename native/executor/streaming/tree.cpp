@@ -41,8 +41,8 @@ class TreeRun {
           running_(tree.operators.size()) {
         report_.operators.resize(tree.operators.size());
         if (const auto* const groups = std::get_if<TreeGroupResult>(&tree.result)) {
-            groups_.emplace(std::get<cuda::StagedGroupBySpec>(root()), groups->columns, groups->null_byte, texts_,
-                            budget_);
+            const KeyFlags flags{groups->null_byte, false};
+            groups_.emplace(std::get<cuda::StagedGroupBySpec>(root()), groups->columns, flags, texts_, budget_);
         }
         if (sink != nullptr) blocks_.emplace(pinned, form(), *sink, control, pause);
     }

@@ -24,6 +24,11 @@ export function chunkWidth(type: ColumnType): number {
     return Number.isInteger(Math.log2(type.byteWidth)) ? type.byteWidth : 0;
 }
 
+/** Bytes of a row's number where there are so many rows. */
+export function rowNumberBytes(rows: number): 4 | 8 {
+    return rows < 2 ** 32 ? 4 : 8;
+}
+
 /** Bytes of the number that stands for a text, or for bytes of any length, on the GPU: equal ones have the same. */
 export const textCodeBytes = 4;
 

@@ -23,6 +23,9 @@ struct WantedAggregate {
     Aggregate aggregate;
     size_t column = 0;  // not of kCountRows
     ValueKind kind = ValueKind::kSigned;
+    // Only rows count that have the least value of this column (kMax: the greatest); 0: all do.
+    size_t decided_by = 0;
+    ValueKind decided_kind = ValueKind::kUnsigned;
 };
 
 inline __int128 integer_value(const HostColumn& column, ValueKind kind, uint64_t row) {
@@ -84,10 +87,29 @@ inline void push_mean(const HostColumn& column, ValueKind kind, const std::vecto
                                        : nearest_mean(sum, rows.size(), 0));
 }
 
+// The rows of a group whose values count.
+inline std::vector<uint64_t> rows_that_count(const HostTable& table, const WantedAggregate& wanted,
+                                             const std::vector<uint64_t>& group) {
+    if (wanted.decided_by == 0 || group.empty()) return group;
+    const HostColumn& column = table.columns[wanted.decided_by];
+    const bool is_max = wanted.aggregate == Aggregate::kMax;
+    __int128 best = integer_value(column, wanted.decided_kind, group[0]);
+    for (const uint64_t row : group) {
+        const __int128 value = integer_value(column, wanted.decided_kind, row);
+        best = is_max ? std::max(best, value) : std::min(best, value);
+    }
+    std::vector<uint64_t> rows;
+    for (const uint64_t row : group) {
+        if (integer_value(column, wanted.decided_kind, row) == best) rows.push_back(row);
+    }
+    return rows;
+}
+
 // One cell: counts, sums and means in 8 bytes, min, max and first as wide as the column. All but counts are NULL
 // without a value, and first where the first row's is.
-inline void push_aggregate(const HostTable& table, const WantedAggregate& wanted, const std::vector<uint64_t>& group,
+inline void push_aggregate(const HostTable& table, const WantedAggregate& wanted, const std::vector<uint64_t>& all,
                            HostColumn& out) {
+    const std::vector<uint64_t> group = rows_that_count(table, wanted, all);
     if (wanted.aggregate == Aggregate::kCountRows) return out.push(static_cast<uint64_t>(group.size()));
     const HostColumn& column = table.columns[wanted.column];
     std::vector<uint64_t> rows;

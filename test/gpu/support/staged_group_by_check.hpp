@@ -141,6 +141,7 @@ class StagedGroupByCheck {
                                : wanted.kind == ValueKind::kUnsigned ? cuda::ValueKind::kUnsigned
                                                                      : cuda::ValueKind::kSigned;
         if (wanted.column > 0) aggregate.column = static_cast<uint32_t>(wanted.column - 1);
+        if (wanted.decided_by > 0) aggregate.decided_by = static_cast<uint32_t>(wanted.decided_by - 1);
         return aggregate;
     }
 

@@ -24,6 +24,17 @@ std::vector<uint32_t> output_widths(const StagedGroupBySpec& spec) {
     return {widths.begin(), widths.end()};
 }
 
+// The aggregate over the column that decides; nullptr: there is none.
+const StagedAggregate* deciding(const StagedGroupBySpec& spec, const StagedAggregate& aggregate) {
+    for (const StagedAggregate& other : spec.aggregates) {
+        if (other.kind == aggregate.deciding_kind() && other.column == aggregate.decided_by &&
+            other.decided_by == spillway::cuda::kNothingDecides && spec.widths[other.column] >= 4) {
+            return &other;
+        }
+    }
+    return nullptr;
+}
+
 void check_spec(const StagedGroupBySpec& spec) {
     const StreamSizes& sizes = spec.sizes;
     require(is_key_width(spec.key_bytes), "keys have 4 or 8 bytes");
@@ -35,8 +46,11 @@ void check_spec(const StagedGroupBySpec& spec) {
     require(sizes.merge_rows >= std::max(sizes.chunk_rows, sizes.page_rows), "too few rows to aggregate at once");
     require(sizes.result_rows > 0 && sizes.result_slots > 0, "no room for a result");
     for (const StagedAggregate& aggregate : spec.aggregates) {
-        require(aggregate.kind != Kind::kMean && aggregate.kind <= Kind::kMax,
+        require(aggregate.kind != Kind::kMean && aggregate.kind <= Kind::kFirst,
                 "an aggregate that the fake GPU does not have");
+        const bool decided = aggregate.decided_by != spillway::cuda::kNothingDecides;
+        require(decided || aggregate.kind != Kind::kFirst, "a first value that nothing decides");
+        require(!decided || deciding(spec, aggregate) != nullptr, "an aggregate that is decided by none");
     }
 }
 
@@ -52,14 +66,35 @@ StagedGroupBy::StagedGroupBy(spillway_cuda_gpu* gpu, const StagedGroupBySpec& sp
     memory_ = OperationMemory(gpu, memory.device_bytes, "a group-by out of core");
 }
 
+__int128 StagedGroupBy::integer(const Chunk& chunk, uint32_t column, ValueKind kind, uint64_t row) const {
+    const uint32_t width = spec_.widths[column];
+    const char* const from = static_cast<const char*>(chunk.columns[column]) + row * width;
+    const bool negative = kind == ValueKind::kSigned && (static_cast<uint8_t>(from[width - 1]) & 0x80) != 0;
+    __int128 number = negative ? -1 : 0;
+    std::memcpy(&number, from, width);
+    return number;
+}
+
+// A row with a better extreme than all before begins anew.
+bool StagedGroupBy::decides(Value& value, const StagedAggregate& aggregate, const Chunk& chunk, uint64_t row) const {
+    const __int128 by = integer(chunk, aggregate.decided_by, deciding(spec_, aggregate)->value_kind, row);
+    const bool is_max = aggregate.kind == Kind::kMax;
+    if (value.is_set && (is_max ? by < value.by : by > value.by)) return false;
+    if (!value.is_set || by != value.by) value.is_set = false;
+    value.by = by;
+    return true;
+}
+
 void StagedGroupBy::add_value(Value& value, const StagedAggregate& aggregate, const Chunk& chunk, uint64_t row) const {
     if (counts(aggregate)) {
         ++value.number;
         return;
     }
+    const bool decided = aggregate.decided_by != spillway::cuda::kNothingDecides;
+    if (decided && !decides(value, aggregate, chunk, row)) return;
+    const bool first = !std::exchange(value.is_set, true) || aggregate.kind == Kind::kFirst;
     const uint32_t width = spec_.widths[aggregate.column];
     const char* const from = static_cast<const char*>(chunk.columns[aggregate.column]) + row * width;
-    const bool first = !std::exchange(value.is_set, true);
     if (aggregate.value_kind == ValueKind::kFloat) {
         float narrow = 0;
         double real = 0;
@@ -76,10 +111,7 @@ void StagedGroupBy::add_value(Value& value, const StagedAggregate& aggregate, co
         }
         return;
     }
-    const bool negative =
-        aggregate.value_kind == ValueKind::kSigned && (static_cast<uint8_t>(from[width - 1]) & 0x80) != 0;
-    __int128 number = negative ? -1 : 0;
-    std::memcpy(&number, from, width);
+    const __int128 number = integer(chunk, aggregate.column, aggregate.value_kind, row);
     if (aggregate.kind == Kind::kSum) {
         value.number += number;
     } else if (first || (aggregate.kind == Kind::kMin ? number < value.number : number > value.number)) {

@@ -27,6 +27,7 @@ class StagedGroupBy final : public Stream {
         bool is_set = false;
         __int128 number = 0;  // counts, sums and extremes of integers
         double real = 0;
+        __int128 by = 0;  // of the column that decides
     };
     struct Group {
         size_t number = 0;  // in the order in which they came
@@ -35,6 +36,9 @@ class StagedGroupBy final : public Stream {
     using Key = std::pair<bool, uint64_t>;  // whether there is one
 
     void add_chunk(const Chunk& chunk);
+    // Is the row among those whose values count?
+    bool decides(Value& value, const StagedAggregate& aggregate, const Chunk& chunk, uint64_t row) const;
+    __int128 integer(const Chunk& chunk, uint32_t column, ValueKind kind, uint64_t row) const;
     void add_value(Value& value, const StagedAggregate& aggregate, const Chunk& chunk, uint64_t row) const;
     void add_values(Group& group, const Chunk& chunk, uint64_t row) const;
     // True: the row is on disk.

@@ -50,7 +50,7 @@ function group(): Spec {
         kind: "group",
         group: {
             ...{ keyBytes: 8, widths: [8], nullGroup: false },
-            aggregates: [{ kind: "sum", number: "signed", column: 0 }],
+            aggregates: [{ kind: "sum", number: "signed", column: 0, decidedBy: null }],
             sizes: { ...sizes, mergeRows: 256, preAggregation: "auto" }
         }
     };
@@ -58,8 +58,8 @@ function group(): Spec {
 
 const side = (): Spec => ({
     keys: [{ ...integerKey }],
-    columns: [{ column: 1, validity: false, part: "whole", fill: "none" }],
-    nullByte: -1
+    columns: [{ column: 1, validity: false, part: "whole", fill: "none", distinct: null }],
+    ...{ nullByte: -1, numbered: false }
 });
 const part = (value: number): Spec => ({ value, offset: 0, validity: -1, mask: 0 });
 const pipe = (): Spec => ({
@@ -103,7 +103,17 @@ function gatheredJoin(): Spec {
 /** Sums of the first payload by key. */
 function groupOfJoin(): Spec {
     const column = (value: number): Spec => ({
-        ...{ type: int64Column("column"), kind: "copy", value, high: -1, count: -1, present: -1, offset: 0, key: -1 },
+        ...{
+            type: int64Column("column"),
+            kind: "copy",
+            value,
+            high: -1,
+            between: [],
+            count: -1,
+            present: -1,
+            offset: 0,
+            key: -1
+        },
         ...{ bytes: 8, number: "signed", decimalScale: 0, name: "payload" }
     });
     return {
@@ -275,6 +285,8 @@ describe("a tree is refused where", () => {
     test("a group's result is beyond its outputs or key", async () => {
         const change = (spec: Spec): void => void (spec.result.columns[1].value = 2);
         expect(await refused(groupOfJoin, change)).toBe("spec.result.columns[1].value");
+        const numbered = await refused(groupOfJoin, (spec) => (spec.flows[0].side.numbered = true));
+        expect(numbered).toBe("spec.flows[0].side.numbered");
         expect(await refused(groupOfJoin, (spec) => (spec.result.nullByte = 8))).toBe("spec.result.nullByte");
         for (const bytes of [0, 9, 17]) {
             const wider = await refused(groupOfJoin, (spec) => (spec.result.columns[0].bytes = bytes));

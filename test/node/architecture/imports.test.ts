@@ -123,7 +123,7 @@ const cudaRooms: Record<string, readonly string[]> = {
     stream: [...joined, "tier", "memory_model"],
     row_index: streamed,
     staged_join: indexed,
-    staged_group_by: [...streamed, "group_by", "group_by/plan"],
+    staged_group_by: [...streamed, "group_by", "group_by/plan", "group_by/sorted"],
     coherent_join: [...indexed, "far_partition", "hash_join"],
     baseline_join: [...indexed, "hash_join", "sort_merge_join", "staged_join", "coherent_join"],
     plugin: [

@@ -84,23 +84,16 @@ describe("the plan", () => {
             t: vectorFromArray(["a", null], new Utf8()),
             k: vectorFromArray([1n, null], wide.schema.fields[0]!.type),
             i: vectorFromArray([1, null], new Int32()),
-            d: makeVector({ type: new Decimal(2, 30, 128), data: Uint32Array.of(1, 0, 0, 0, 2, 0, 0, 0) })
+            d: makeVector({ type: new Decimal(2, 60, 256), data: new Uint32Array(16) })
         });
         const of =
             (input: Table, keys: string[], aggregates: Record<string, object>, more = {}) =>
             (r: Runtime) =>
                 r.groupBy(r.fromTable(input), { keys, aggregates: aggregates as { a: { sum: string } }, ...more });
         const cases: [(runtime: Runtime) => Query, RegExp][] = [
-            // A number of 4 bytes stands for text.
-            [of(text, ["t", "k"], {}), /the key has 13 bytes with a byte for NULLs/],
-            [of(text, ["t", "i"], {}), /the key has 9 bytes with a byte for NULLs/],
-            [of(wide, ["k", "a"], {}), /the key has 16 bytes/],
-            [of(text, ["k", "i"], {}), /the key has 13 bytes with a byte for NULLs/],
             [of(wide, ["k"], sums), /30 numbers are added up for a key, 28 are the most/],
             [of(text, ["i"], { a: { max: "t" } }), /`max` of column `t`/],
-            [of(text, ["i"], { a: { sum: "d" } }), /`sum` of column `d`/],
-            [of(text, ["i"], { a: { first: "i" } }), /`first` of column `i`/],
-            [of(text, ["i"], { a: { countDistinct: "i" } }), /`countDistinct` of column `i`/],
+            [of(text, ["i"], { a: { sum: "d" } }), /`sum` of column `d` \(Decimal256\(60, 2\)\)/],
             [of(wide, ["k"], { a: { sum: "a" } }, { algorithm: "pgb-tr" }), /"pgb-tr" was asked for/]
         ];
         await withRuntime(forced, async (runtime) => {

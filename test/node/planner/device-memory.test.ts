@@ -70,7 +70,8 @@ function drawGroupBy(random: Random): OutOfCoreGroupShape {
     const aggregates = times(random.between(1, 3), () => ({
         kind: random.pick(["countRows", "sum", "min", "max"] as const),
         number: random.pick(["signed", "unsigned", "float"] as const),
-        column: random.below(widths.length)
+        column: random.below(widths.length),
+        decidedBy: null
     }));
     return { keyBytes: random.pick([4, 8] as const), widths, aggregates, nullGroup: random.chance(0.5) };
 }

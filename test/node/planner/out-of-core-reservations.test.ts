@@ -191,9 +191,9 @@ describe("a group-by", () => {
     const shape: OutOfCoreGroupShape = {
         ...{ keyBytes: 8, widths: [4, 4], nullGroup: false },
         aggregates: [
-            { kind: "countRows", number: "signed", column: 0 },
-            { kind: "sum", number: "unsigned", column: 0 },
-            { kind: "sum", number: "signed", column: 1 }
+            { kind: "countRows", number: "signed", column: 0, decidedBy: null },
+            { kind: "sum", number: "unsigned", column: 0, decidedBy: null },
+            { kind: "sum", number: "signed", column: 1, decidedBy: null }
         ]
     };
     const memory = deviceMemory().ofGroupBy(shape);

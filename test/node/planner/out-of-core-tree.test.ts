@@ -311,7 +311,6 @@ describe("a tree does not run out of core", () => {
             () => grouped(two, { n: { countDistinct: "r1_v" } }),
             /^`countDistinct` of .*`r1_v`/
         ],
-        ["the first value is asked for", () => grouped(two, { n: { first: "r1_v" } }), /^`first` of column `r1_v`/],
         [
             "groups that are joined are more than host memory holds",
             () => {

@@ -3,9 +3,9 @@ import type { JoinNode } from "../../../plan/logical.js";
 import type { OutOfCoreLayout } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import type { JoinSides } from "../../join-sides.js";
-import { chunkWidth } from "../chunk-rows.js";
+import { chunkWidth, rowNumberBytes } from "../chunk-rows.js";
 import { inputsOfSides, type InputJoin } from "../join/facts.js";
-import { rowNumberBytes, whyGathered, type SideColumn } from "../join/gather.js";
+import { whyGathered, type SideColumn } from "../join/gather.js";
 import { baselineLimits, outOfCoreLayout, type CarryRule } from "../join/row-layout.js";
 
 /** Throws NotOnDevice for joins whose result is more than pairs of rows: no way but that of copy engines has others. */

@@ -44,7 +44,9 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const layout = outOfCoreGroupLayout(node, sink === "count");
     const rows = Math.ceil(estimator.of(node.child).rows);
     const groups = Math.ceil(estimator.of(node).rows);
-    const statistics = node.keys.length === 0 ? undefined : estimator.statisticsOf(node.child, node.keys);
+    // Of numbers that the host makes of keys nothing is known.
+    const isKnown = node.keys.length > 0 && !layout.side.numbered;
+    const statistics = isKnown ? estimator.statisticsOf(node.child, node.keys) : undefined;
     const memory = query.deviceMemory.ofGroupBy(layout.group);
     const request: GroupSizeRequest = {
         ...{ memory, rows, groups, limitBytes, debug },

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { DataType } from "apache-arrow";
+
+import { typeText } from "../../../arrow/type-text.js";
 import { sumOf } from "../../../model/sizes.js";
-import { isNested } from "../../../model/column-type.js";
+import { isNested, rowNumberColumn, type KeySpec } from "../../../model/column-type.js";
 import { deviceConstants } from "../../../model/device-constants.js";
+import { groupKey } from "../../../plan/key-match.js";
 import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../../plan/logical.js";
 import type {
     OutOfCoreAggregate,
@@ -9,23 +13,37 @@ import type {
     OutOfCoreGroupColumn,
     OutOfCoreGroupLayout,
     OutOfCoreGroupShape,
-    OutOfCoreNumber
+    OutOfCoreNumber,
+    OutOfCoreQuarter
 } from "../../../plan/out-of-core-group-stage.js";
 import { NotOnDevice } from "../../device-support.js";
-import { chunkWidth, isNarrowDecimal, isTextKey, keyBytesMax, keyWidth } from "../chunk-rows.js";
+import {
+    chunkWidth,
+    isNarrowDecimal,
+    isText,
+    isTextKey,
+    keyBytesMax,
+    keyWidth,
+    rowNumberBytes,
+    textCodeBytes
+} from "../chunk-rows.js";
 
 /** Rows of a key and so many have any width. No chunk has more columns, each of which is added up in some way. */
 const aggregatesMax = deviceConstants.groupAggregatesMax;
+/** Of keys that workers number. */
+const keysMax = 64;
 const valueBytesMax = deviceConstants.aggregatedBytesMax;
 /** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */
 const halvedBytes = 8;
 /** Of a decimal of 128 bits whose values fit 64. */
 const narrowBytes = 8;
+const wideBytes = 16;
 
-type ResultDraft = Omit<OutOfCoreGroupColumn, "value" | "high" | "count" | "present"> & {
+type ResultDraft = Omit<OutOfCoreGroupColumn, "value" | "high" | "between" | "count" | "present"> & {
     /** Numbers of aggregates; the key is -1, its presence -2. */
     readonly value: number;
     readonly high?: number;
+    readonly between?: readonly number[];
     readonly count?: number;
     readonly present?: number;
 };
@@ -41,6 +59,7 @@ class GroupLayoutDraft {
     readonly #keyBytes: 4 | 8;
     readonly #nullGroup: boolean;
     readonly #nullByte: number;
+    readonly #numbered: boolean;
 
     public constructor(private readonly node: GroupNode) {
         const bytes = this.#checkKeys();
@@ -49,9 +68,16 @@ class GroupLayoutDraft {
         this.#nullGroup = nullable && node.keys.length === 1;
         this.#nullByte = nullable && node.keys.length > 1 ? bytes : -1;
         const all = bytes + (this.#nullByte < 0 ? 0 : 1);
+        this.#numbered = this.#isInput && (all > keyBytesMax || node.keys.some((key) => !this.#isPacked(key)));
+        if (this.#numbered) {
+            [this.#keyBytes, this.#nullGroup, this.#nullByte] = [4, false, -1];
+            return;
+        }
         if (all > keyBytesMax) {
             const flags = this.#nullByte < 0 ? "" : " with a byte for NULLs";
-            throw new NotOnDevice(`the key has ${all} bytes${flags}, ${keyBytesMax} are the most`);
+            throw new NotOnDevice(
+                `the key (${this.#keysText()}) has ${all} bytes${flags}, ${keyBytesMax} are the most`
+            );
         }
         this.#keyBytes = all <= 4 ? 4 : 8;
     }
@@ -75,11 +101,15 @@ class GroupLayoutDraft {
             number === undefined ? none : number === key ? 0 : number === keyPresence ? 1 : first + number;
         return {
             group,
-            side: { keys: this.node.keys, columns: this.#columns, nullByte: this.#nullByte },
+            side: {
+                ...{ keys: this.node.keys, columns: this.#columns },
+                ...{ nullByte: this.#nullByte, numbered: this.#numbered }
+            },
             columns: drafts.map((draft) => ({
                 ...draft,
                 value: output(draft.value, 0),
                 high: output(draft.high, -1),
+                between: (draft.between ?? []).map((part) => output(part, 0)),
                 count: output(draft.count, -1),
                 present: output(draft.present, -1)
             }))
@@ -90,26 +120,49 @@ class GroupLayoutDraft {
         return this.node.child.columns[column] as LogicalColumn;
     }
 
+    #keysText(): string {
+        const columns = this.node.keys.map(({ column }) => this.#input(column));
+        return columns.map(({ name, field }) => `\`${name}\`: ${typeText(field.type as DataType)}`).join(", ");
+    }
+
+    /** Workers read the rows of an input, and can do with them what the GPU does not. */
+    get #isInput(): boolean {
+        return this.node.child.kind === "input";
+    }
+
+    /** Is it a value of the key's own word? Indices of a dictionary are unified: equal ones are equal values. */
+    #isPacked(key: KeySpec): boolean {
+        const { kind, column, width } = key;
+        if (isTextKey(key)) return true;
+        return (
+            width <= keyBytesMax && chunkWidth(this.#input(column).type) === width && (kind !== "float" || width >= 4)
+        );
+    }
+
     /** Bytes of all keys together. */
     #checkKeys(): number {
         for (const key of this.node.keys) {
             const { kind, column, width } = key;
-            const { name, type } = this.#input(column);
+            const { name, type, field } = this.#input(column);
             if (isTextKey(key)) continue;
-            // Indices of a dictionary are unified: equal ones are equal values.
-            if (kind === "dictionaryIndex" && chunkWidth(type) === width) continue;
-            if (kind === "dictionaryIndex" || kind === "dictionaryValue") {
-                throw new NotOnDevice(`key \`${name}\` is a dictionary column whose values are compared`);
+            const typed = `key \`${name}\` (${typeText(field.type as DataType)})`;
+            if (kind === "dictionaryValue" || (kind === "dictionaryIndex" && chunkWidth(type) !== width)) {
+                throw new NotOnDevice(`${typed} is a dictionary column whose values are compared`);
             }
-            if (chunkWidth(type) !== width || (kind === "float" && width < 4)) {
-                throw new NotOnDevice(`key \`${name}\` has values that are not of 1, 2, 4 or 8 bytes`);
-            }
+            const valueBytes = type.layout === "fixed" ? type.byteWidth : chunkWidth(type);
+            const isSame = valueBytes === width && width > 0;
+            if (isSame && (this.#isInput || this.#isPacked(key))) continue;
+            throw new NotOnDevice(`${typed} has values that are not of 1, 2, 4 or 8 bytes`);
+        }
+        if (this.node.keys.length > keysMax) {
+            throw new NotOnDevice(`there are ${this.node.keys.length} keys, ${keysMax} are the most`);
         }
         return sumOf(this.node.keys.map(keyWidth));
     }
 
     #keyColumns(): ResultDraft[] {
-        let offset = 0;
+        // Keys that are numbered lie behind a bit for each.
+        let offset = this.#numbered ? Math.ceil(this.node.keys.length / 8) : 0;
         return this.node.keys.map((one, i): ResultDraft => {
             const width = keyWidth(one);
             offset += width;
@@ -119,7 +172,7 @@ class GroupLayoutDraft {
                 value: key,
                 offset: offset - width,
                 bytes: width,
-                key: this.#nullByte < 0 ? -1 : i,
+                key: this.#numbered || this.#nullByte >= 0 ? i : -1,
                 ...(this.#nullGroup ? { present: keyPresence } : {})
             };
         });
@@ -136,9 +189,8 @@ class GroupLayoutDraft {
         const { kind, column, decimalScale } = aggregate;
         if (kind === "countRows" || column < 0) return { value: this.#count() };
         const input = this.#input(column);
-        const isDictionary = input.type.layout === "dictionary" && kind !== "count";
-        if (isNested(input.type) || isDictionary || input.type.layout === "null") {
-            throw new NotOnDevice(`column \`${input.name}\` is nested, a dictionary column or NULLs only`);
+        if (isNested(input.type) || input.type.layout === "null") {
+            throw cannot(kind, input, "nested values and NULLs alone are not in GPU memory");
         }
         switch (kind) {
             case "count":
@@ -160,27 +212,110 @@ class GroupLayoutDraft {
             case "min":
             case "max": {
                 const number = this.#numberOf(kind, input);
-                const fill = !input.type.nullable ? "none" : kind === "min" ? "largest" : "least";
-                const value = this.#aggregate(kind, number, {
-                    ...{ column, validity: false, fill },
-                    part: this.#whole(input)
-                });
-                const found = this.#present(input, this.#counted(column));
-                return {
-                    value,
-                    number,
-                    bytes: this.#width(input),
-                    ...some({ present: found ?? this.#any(input, column) })
-                };
+                const fill = kind === "min" ? "largest" : "least";
+                return { number, ...this.#extreme(kind, number, column, fill), ...this.#found(input, column) };
             }
-            default:
-                throw new NotOnDevice(`\`${kind}\` of column \`${input.name}\` does not run out of core`);
+            case "any":
+                return this.#anyValue(input, column);
+            case "countDistinct":
+                return { value: this.#distinct(input, column) };
+            case "first":
+                // The rows of a join are in no order.
+                return this.#isInput ? this.#firstValue(input, column) : this.#anyValue(input, column);
         }
+    }
+
+    /** Workers tell which rows have a value that the group has had in none before. */
+    #distinct(input: LogicalColumn, column: number): number {
+        if (!this.#isInput) throw cannot("countDistinct", input, "it is of rows of a join");
+        return this.#aggregate("sum", "unsigned", {
+            ...{ column, validity: false, part: "whole", fill: "none" },
+            distinct: groupKey(input, column)
+        });
+    }
+
+    /** Of the values that are not NULL. `number`: as what they are compared; `fill` stands for NULL. */
+    #extreme(
+        kind: "min" | "max",
+        number: OutOfCoreNumber,
+        column: number,
+        fill: OutOfCoreChunkColumn["fill"]
+    ): { value: number; high?: number; bytes: number } {
+        const input = this.#input(column);
+        const of = (part: OutOfCoreChunkColumn["part"]): OutOfCoreChunkColumn => ({
+            ...{ column, validity: false, part, distinct: null },
+            fill: input.type.nullable ? fill : "none"
+        });
+        const bytes = this.#width(input);
+        if (bytes < wideBytes) {
+            return { value: this.#aggregate(kind, number, of(this.#whole(input))), bytes };
+        }
+        const high = this.#aggregate(kind, number, of("half1"));
+        return { value: this.#aggregate(kind, "unsigned", of("half0"), of("half1")), high, bytes: wideBytes / 2 };
+    }
+
+    /** Any value is as good as that with the greatest bits. */
+    #anyValue(input: LogicalColumn, column: number): Partial<ResultDraft> & { value: number } {
+        this.#requireCarried("any", input);
+        return { ...this.#extreme("max", "unsigned", column, "zero"), ...this.#found(input, column) };
+    }
+
+    /** The value, or NULL, of the row with the least number. */
+    #firstValue(input: LogicalColumn, column: number): Partial<ResultDraft> & { value: number } {
+        this.#requireCarried("first", input);
+        const numbers: OutOfCoreChunkColumn = {
+            ...{ column: rowNumberColumn, validity: false, part: "whole", fill: "none", distinct: null }
+        };
+        this.#aggregate("min", "unsigned", numbers);
+        const first = (of: OutOfCoreChunkColumn): number => this.#aggregate("first", "unsigned", of, numbers);
+        const part = (of: OutOfCoreChunkColumn["part"]): number =>
+            first({ column, validity: false, part: of, fill: "none", distinct: null });
+        const bytes = this.#width(input);
+        const value =
+            bytes < wideBytes
+                ? { value: part(this.#whole(input)), bytes }
+                : { value: part("half0"), high: part("half1"), bytes: wideBytes / 2 };
+        const present = input.type.nullable ? first(validityOf(column)) : this.#present(input, undefined);
+        return { ...value, ...some({ present }) };
+    }
+
+    #requireCarried(kind: string, input: LogicalColumn): void {
+        if (this.#width(input) === 0) throw cannot(kind, input, "its values are not of 1, 2, 4, 8 or 16 bytes");
+    }
+
+    /** What says whether a group has a value; nothing where each has. */
+    #found(input: LogicalColumn, column: number): { present?: number } {
+        return some({ present: this.#present(input, this.#counted(column)) ?? this.#any(input, column) });
     }
 
     /** Bytes of a value of the column in chunks. */
     #width(column: LogicalColumn): number {
-        return isNarrowDecimal(column) ? narrowBytes : chunkWidth(column.type);
+        if (isNarrowDecimal(column)) return narrowBytes;
+        return isText(column.type) ? textCodeBytes : chunkWidth(column.type);
+    }
+
+    #partWidth({ column, validity, part, distinct }: OutOfCoreChunkColumn): number {
+        if (column === rowNumberColumn) return this.#rowNumberBytes();
+        if (validity || distinct !== null) return 1;
+        switch (part) {
+            case "low":
+            case "high":
+                return halvedBytes / 2;
+            case "whole":
+            case "narrow":
+                return this.#width(this.#input(column));
+            case "half0":
+            case "half1":
+                return wideBytes / 2;
+            default:
+                return wideBytes / 4;
+        }
+    }
+
+    /** Nobody knows how many rows a stream has. */
+    #rowNumberBytes(): number {
+        const { child } = this.node;
+        return child.kind === "input" && !child.input.streamed ? rowNumberBytes(child.input.rows) : 8;
     }
 
     #whole(column: LogicalColumn): "whole" | "narrow" {
@@ -188,15 +323,16 @@ class GroupLayoutDraft {
     }
 
     #numberOf(kind: string, column: LogicalColumn): OutOfCoreNumber {
-        const { name, type } = column;
+        const { type } = column;
         const width = this.#width(column);
-        const cannot = (what: string): NotOnDevice =>
-            new NotOnDevice(`\`${kind}\` of column \`${name}\` (${what}) does not run out of core`);
-        if (type.layout === "dictionary") throw cannot("a dictionary");
-        if (width === 0 || width > valueBytesMax) throw cannot("values that are not of 1, 2, 4 or 8 bytes");
+        if (type.layout === "dictionary" || isText(type) || type.order === "bytes") {
+            throw cannot(kind, column, "no numbers");
+        }
         if (type.layout === "bool") return "unsigned";
-        if (type.order === "bytes") throw cannot("bytes");
-        if (type.order === "float" && width < 4) throw cannot("short floats");
+        if (type.order === "decimal" && width === wideBytes) return "signed";
+        if (width === 0 || width > valueBytesMax)
+            throw cannot(kind, column, "its values are not of 1, 2, 4 or 8 bytes");
+        if (type.order === "float" && width < 4) throw cannot(kind, column, "short floats");
         return type.order === "decimal" ? "signed" : type.order;
     }
 
@@ -211,7 +347,7 @@ class GroupLayoutDraft {
     }
 
     #count(): number {
-        return this.#find({ kind: "countRows", number: "signed", column: 0 });
+        return this.#find({ kind: "countRows", number: "signed", column: 0, decidedBy: null });
     }
 
     /** Rows whose value is not NULL. */
@@ -227,14 +363,22 @@ class GroupLayoutDraft {
         return found < 0 ? undefined : found;
     }
 
-    #sum(column: number, number: OutOfCoreNumber): { value: number; high?: number } {
+    #sum(column: number, number: OutOfCoreNumber): { value: number; high?: number; between?: readonly number[] } {
         const input = this.#input(column);
         const fill = input.type.nullable ? "zero" : "none";
         const half = (part: OutOfCoreChunkColumn["part"]): OutOfCoreChunkColumn => ({
-            ...{ column, validity: false, part, fill }
+            ...{ column, validity: false, part, fill, distinct: null }
         });
         if (number === "float" || this.#width(input) < halvedBytes) {
             return { value: this.#aggregate("sum", number, half("whole")) };
+        }
+        if (this.#width(input) === wideBytes) {
+            const quarter = (part: OutOfCoreQuarter): number => this.#aggregate("sum", "unsigned", half(part));
+            return {
+                value: quarter("quarter0"),
+                between: [quarter("quarter1"), quarter("quarter2")],
+                high: this.#aggregate("sum", number, half("quarter3"))
+            };
         }
         return {
             value: this.#aggregate("sum", "unsigned", half("low")),
@@ -242,25 +386,39 @@ class GroupLayoutDraft {
         };
     }
 
-    #aggregate(kind: OutOfCoreAggregate["kind"], number: OutOfCoreNumber, from: OutOfCoreChunkColumn): number {
-        let at = this.#columns.findIndex(
+    /** `decidedBy`: the column whose extreme decides which rows count. */
+    #aggregate(
+        kind: OutOfCoreAggregate["kind"],
+        number: OutOfCoreNumber,
+        from: OutOfCoreChunkColumn,
+        decidedBy?: OutOfCoreChunkColumn
+    ): number {
+        const by = decidedBy === undefined ? null : this.#column(decidedBy);
+        return this.#find({ kind, number, column: this.#column(from), decidedBy: by });
+    }
+
+    /** Where the column is in chunks, which have each once. */
+    #column(from: OutOfCoreChunkColumn): number {
+        const at = this.#columns.findIndex(
             (other) =>
                 other.column === from.column &&
                 other.validity === from.validity &&
                 other.part === from.part &&
-                other.fill === from.fill
+                other.fill === from.fill &&
+                (other.distinct === null) === (from.distinct === null)
         );
-        if (at < 0) {
-            at = this.#columns.push(from) - 1;
-            const isHalf = from.part === "low" || from.part === "high";
-            this.#widths.push(from.validity ? 1 : isHalf ? halvedBytes / 2 : this.#width(this.#input(from.column)));
-        }
-        return this.#find({ kind, number, column: at });
+        if (at >= 0) return at;
+        this.#widths.push(this.#partWidth(from));
+        return this.#columns.push(from) - 1;
     }
 
     #find(wanted: OutOfCoreAggregate): number {
         const found = this.#aggregates.findIndex(
-            ({ kind, number, column }) => kind === wanted.kind && number === wanted.number && column === wanted.column
+            ({ kind, number, column, decidedBy }) =>
+                kind === wanted.kind &&
+                number === wanted.number &&
+                column === wanted.column &&
+                decidedBy === wanted.decidedBy
         );
         return found >= 0 ? found : this.#aggregates.push(wanted) - 1;
     }
@@ -268,8 +426,14 @@ class GroupLayoutDraft {
 
 const plain = { kind: "copy", offset: 0, bytes: 8, key: -1, number: "signed", decimalScale: 0, name: "" } as const;
 
+function cannot(kind: string, { name, field }: LogicalColumn, why?: string): NotOnDevice {
+    const type = typeText(field.type as DataType);
+    const reason = why === undefined ? "" : `: ${why}`;
+    return new NotOnDevice(`\`${kind}\` of column \`${name}\` (${type}) does not run out of core${reason}`);
+}
+
 function validityOf(column: number): OutOfCoreChunkColumn {
-    return { column, validity: true, part: "whole", fill: "none" };
+    return { column, validity: true, part: "whole", fill: "none", distinct: null };
 }
 
 /** Without what is undefined. */

@@ -6,7 +6,7 @@ import type { InputInfo } from "../../../plan/logical.js";
 import { NotOnDevice } from "../../device-support.js";
 import type { Side } from "../../join-sides.js";
 import type { Policy } from "../../policy.js";
-import { chunkWidth, dictionaryIndexBytes, rowBytesMax, rowColumnsMax } from "../chunk-rows.js";
+import { chunkWidth, dictionaryIndexBytes, rowBytesMax, rowColumnsMax, rowNumberBytes } from "../chunk-rows.js";
 
 /** A row number of a packed row: as many bits as rows of a chunk have numbers, of 2^22 rows. */
 const packedNumberBytes = 3;
@@ -28,10 +28,6 @@ export interface GatherCosts {
 export interface SideColumn {
     readonly column: number;
     readonly type: ColumnType;
-}
-
-export function rowNumberBytes(rows: number): 4 | 8 {
-    return rows < 2 ** 32 ? 4 : 8;
 }
 
 /** Bytes of a value, and of whether there is one. */

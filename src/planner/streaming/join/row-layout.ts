@@ -21,12 +21,12 @@ import {
     keyBytesMax,
     rowBytesMax,
     rowColumnsMax,
+    rowNumberBytes,
     textCodeBytes
 } from "../chunk-rows.js";
 import {
     carriedColumns,
     chooseGathered,
-    rowNumberBytes,
     whyGathered,
     type GatherCosts,
     type RowRoom,

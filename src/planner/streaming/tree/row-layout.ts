@@ -27,10 +27,11 @@ import {
     keyBytesMax,
     rowBytesMax,
     rowColumnsMax,
+    rowNumberBytes,
     textCodeBytes
 } from "../chunk-rows.js";
 import { outOfCoreGroupLayout } from "../group/row-layout.js";
-import { rowNumberBytes, whyGathered, type SideColumn } from "../join/gather.js";
+import { whyGathered, type SideColumn } from "../join/gather.js";
 import { equalsNull, keyPlan } from "../join/keys.js";
 import { keyWordsOf, outOfCoreLayout } from "../join/row-layout.js";
 import { dictionaryComesLate, givesKeylessBuildRows, waitsForDictionary } from "../join/stream-sides.js";
@@ -209,9 +210,11 @@ function pipeOf(node: LogicalNode, made: Made, side: ReadSide, grouped: boolean)
         presence: made.presence,
         nullByte: side.nullByte,
         keys: side.keys.map((key) => ({ key: passingKey(key, columnOf(node, key.column)), ...from(key.column) })),
-        columns: side.columns.flatMap(({ column, part, ...what }) =>
+        columns: side.columns.flatMap(({ column, part, validity, fill }) =>
             // Words of the key are made of its values. What is narrow was cut to 64 bits where it was read.
-            column === keyWordColumn ? [] : [{ ...what, part: part === "narrow" ? "whole" : part, ...from(column) }]
+            column === keyWordColumn
+                ? []
+                : [{ validity, fill, part: part === "narrow" ? "whole" : part, ...from(column) }]
         )
     };
 }
@@ -235,9 +238,9 @@ function readSideOf(
         columns: columns.map((one) => {
             const isPlain = one.validity || one.column === keyWordColumn;
             const fill = !isPlain && isRowNumber(columnOf(node, one.column)) ? "largest" : "none";
-            return { ...one, part: isPlain ? "whole" : partOf(one.column), fill };
+            return { ...one, part: isPlain ? "whole" : partOf(one.column), fill, distinct: null };
         }),
-        nullByte
+        ...{ nullByte, numbered: false }
     };
 }
 

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cpu/row/key_normalizer.hpp"
+#include "executor/streaming/text_codes.hpp"
+#include "model/column_type.hpp"
+#include "model/column_view.hpp"
+#include "model/row_layout.hpp"
+
+namespace spillway {
+
+// Keys of several columns at most that are one byte string.
+constexpr size_t kTupleKeysMax = 64;
+
+// Where the values of such keys lie: behind bytes with a bit for each key, 1 = NULL, one behind the other without gaps.
+// Text has its number there.
+struct TuplePlaces {
+    explicit TuplePlaces(const std::vector<KeySpec>& keys);
+
+    std::vector<uint32_t> offsets;
+    uint32_t flag_bytes = 0;
+    uint32_t bytes = 0;
+};
+
+// Rows' keys as one byte string each: equal where the keys are, a NULL being equal to another.
+class KeyTuples {
+  public:
+    struct Key {
+        KeyPart part;
+        size_t view = 0;
+    };
+    // codes: numbers for text; it must outlive this.
+    KeyTuples(std::vector<Key> keys, TextCodes& codes);
+
+    uint32_t bytes() const { return places_.bytes; }
+    // Rows [begin, begin + rows) of the views, one behind the other.
+    void write(const std::vector<ColumnView>& views, int64_t begin, int64_t rows, uint8_t* out) const;
+
+  private:
+    void write_texts(const Key& key, const ColumnView& view, const RowSelection& selection, uint8_t* out) const;
+
+    const std::vector<Key> keys_;
+    const TuplePlaces places_;
+    TextCodes& codes_;
+};
+
+}  // namespace spillway
