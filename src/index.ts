@@ -41,7 +41,14 @@ export type { PlainJson, PlainRow, PlainValue } from "./values/plain-types.js";
 export { groupByAlgorithms, joinAlgorithms, outOfCoreJoinAlgorithms } from "./model/algorithms.js";
 export type { AlgorithmChoice, GroupByAlgorithm, JoinAlgorithm } from "./model/algorithms.js";
 export type { AlgorithmName, DebugKnobs, HashingScheme } from "./model/debug-knobs.js";
-export type { ExperimentOptions, FarPartitioner, Interleave, StreamProbe } from "./model/experiment.js";
+export type {
+    CoPartitionJoin,
+    ExperimentOptions,
+    FarPartitioner,
+    Interleave,
+    PagePlaces,
+    StreamProbe
+} from "./model/experiment.js";
 export type { Progress } from "./model/progress.js";
 export type { DeviceInfo } from "./machine/devices.js";
 export type { MachineInfo, NumaNode } from "./machine/machine.js";

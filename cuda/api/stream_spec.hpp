@@ -143,12 +143,12 @@ struct StagedJoinSpec {
         for (const JoinOutputColumn& column : output) all.push_back(output_width(column));
         return all;
     }
-    // Kernels alone can run it: pairs, of sides with no column or one of the key's width.
+    // Kernels alone can run it: sides have no column, or one of the key's width.
     bool can_be_coherent() const {
         const auto fits = [this](const ColumnWidths& of) {
             return of.empty() || (of.size() == 1 && of[0] == key_bytes);
         };
-        return kind.inner() && key_columns == 0 && fits(widths[kBuildSide]) && fits(widths[kProbeSide]);
+        return key_columns == 0 && fits(widths[kBuildSide]) && fits(widths[kProbeSide]);
     }
 };
 
@@ -186,23 +186,33 @@ struct CoherentOptions {
     // Without a second pass: probe rows are gathered like build rows for counts and sums too, as they always are where
     // results are rows: a write and a read of GPU memory more for each, and loads of 16 bytes where probes load 4.
     bool gather_probe = false;
-    // Counts and sums: rows of both sides are partitioned once more, from their pages, and joined in shared memory, as
-    // in the paper. Otherwise, and where results are rows, build rows are indexed and probe rows looked up.
+    // Counts and sums of inner joins: rows of both sides are partitioned once more, from their pages, and joined in
+    // shared memory, as in the paper. Otherwise, and where results are rows, build rows are indexed and probe rows
+    // looked up.
     bool second_pass = true;
     // Radix bits of that pass, 1 to 8; 0: as many as partitions need to fit a block's shared memory.
     int32_t split_bits = 0;
     uint64_t device_bytes = 0;  // GPU memory that the join may take in all; 0: what is free
     uint64_t page_rows = 0;     // a power of two, 128 bytes to 2 MiB of them; 0: the policy's
     uint64_t group_rows = 0;    // of a side that are joined together, or indexed, about; 0: the policy's
+    // Probe rows that are marked at once, about, where a build partition comes in parts; 0: the policy's.
+    uint64_t marked_rows = 0;
     // None: as many pages of the GPU's memory as its limit leaves, then the peer's if there is one, else the host's
     // (section 5.3 of the paper mixes them, so that memory of the GPU and the link are used at the same time).
     StripeShares shares;
     uint32_t chunks = 1;  // of a side, at most: each leaves a part of its partitions' last pages empty
+    // Pages are cut from one range of addresses, whose stripes of the GPU's, a peer's and the host's memory take turns,
+    // as the paper has it; kInvalid where the driver maps no memory of the host. Otherwise they are of pools, page by
+    // page.
+    bool mapped = false;
+    // Buckets of a table that joins a region of the second pass in shared memory, 16 or more; 0: as many as fit there.
+    // The paper's tables have 2,048.
+    uint32_t table_buckets = 0;
 };
 
 struct CoherentJoinSpec {
-    // Inner joins of a key and a payload of the same width, 4 or 8 bytes. A side without a payload takes its key for
-    // one. Of the sizes: radix_bits, spill_bytes (host memory for pages at most), result_rows and result_slots.
+    // Joins of a key and a payload of the same width, 4 or 8 bytes. A side without a payload takes its key for one. Of
+    // the sizes: radix_bits, spill_bytes (host memory for pages at most), result_rows and result_slots.
     StagedJoinSpec join;
     uint64_t rows[2] = {};  // of build and probe side, at most: pages for them are taken before they come
     CoherentOptions options;

@@ -19,6 +19,7 @@ PageAreaSpec area_spec(Device& device, const CoherentJoinSpec& spec, const Coher
     area.pages = shape.pages;
     area.shares = shape.shares(device, spec, has_peer);
     area.host_limit_bytes = spec.join.sizes.spill_bytes;
+    area.mapped = spec.options.mapped;
     return area;
 }
 
@@ -36,6 +37,7 @@ struct CoherentJoin::State {
         : spec(wanted),
           shape(CoherentShape::make(wanted, opened)),
           area(opened, area_spec(opened, wanted, shape, peer != nullptr), reachable(opened, peer)),
+          keeps_keyless{wanted.join.kind.keeps_unmatched_build(), wanted.join.kind.keeps_unmatched_probe()},
           split_counts(zeroed_split_counts(opened)),
           sides{{opened, area, shape.rows.row_bytes(), shape.page_rows, wanted.join.sizes.radix_bits},
                 {opened, area, shape.rows.row_bytes(), shape.page_rows, wanted.join.sizes.radix_bits}} {
@@ -63,7 +65,8 @@ struct CoherentJoin::State {
     const CoherentJoinSpec spec;
     const CoherentShape shape;
     PageArea area;
-    Allocation split_counts;  // of both sides
+    const bool keeps_keyless[2];  // rows without a key are in the result
+    Allocation split_counts;      // of both sides
     FarSide sides[2];
 };
 
@@ -96,10 +99,12 @@ void CoherentJoin::read(const Chunk& chunk) {
     relation.key_valid = chunk.key_valid;
     relation.rows = chunk.rows;
     relation.column_bytes = state_->spec.join.key_bytes;
-    side.partition(relation, state_->options_for(input_, device_.properties()));
+    const bool keyless = chunk.key_valid != nullptr && state_->keeps_keyless[input_];
+    const uint64_t keyless_rows = side.partition(relation, state_->options_for(input_, device_.properties()), keyless);
     if (!owner_->is_on_device()) {
         report_.h2d_bytes += chunk.rows * (chunk.columns.empty() ? 1 : 2) * relation.column_bytes;
-        if (chunk.key_valid != nullptr) report_.h2d_bytes += validity_bytes(chunk.rows);
+        if (chunk.key_valid != nullptr) report_.h2d_bytes += (keyless ? 2 : 1) * validity_bytes(chunk.rows);
+        report_.h2d_bytes += keyless_rows * relation.column_bytes;
     }
     if (!owner_->is_on_device()) owner_->release();
 }

@@ -34,7 +34,8 @@ class CoherentJoin final : public StreamOperator {
     ~CoherentJoin() override;
 
     // After the probe side: with a second pass "partition" on one stream, "wait" and "join" on the other, which has
-    // "large partitions", too, where there are any. Without "gather"; "wait", "index" and "probe".
+    // "large partitions" and "third pass", too, where there are any. Without "gather"; "wait", "index" and "probe", and
+    // "lone rows" where the kind of join has those.
     StageTimes stages() const override { return stages_; }
     // Pages of the GPU among all.
     uint64_t near_pages() const;

@@ -15,6 +15,9 @@ constexpr uint64_t kCoherentPageBytesMin = 64 << 10;
 constexpr uint64_t kCoherentPageBytesMax = 512 << 10;
 constexpr uint64_t kCoherentPageShare = 32;
 
+// Where pages are mapped, stripes are large ones if there are so many of them: rounding up takes a 64th at most then.
+constexpr uint64_t kMappedStripesLeast = 64;
+
 // Build rows that are gathered and indexed at once: with rows of 16 bytes 128 MiB, which take 0.35 ms at the 376 GB/s
 // of NVLink 4, against some 0.05 ms to launch what sorts them. No more than this part of the memory limit, unless the
 // mean partition is larger than that.
@@ -42,9 +45,26 @@ constexpr uint32_t kPlaceThreads = 256;
 // Partitions of a group: each has up to 2^8 regions of its own.
 constexpr uint64_t kSecondPassPartitions = 64;
 
+// A region of the second pass whose build rows a block has no room for is joined in pieces, each with all probe rows of
+// the region. With more pieces than this a third pass splits it first, by this many bits at most: regions of one
+// partition then take as much room for their alignment as those of a whole group. Both are not measured yet.
+constexpr uint64_t kThirdPassPieces = 4;
+constexpr int kThirdPassBitsMax = 6;
+static_assert(1ULL << kThirdPassBitsMax <= kSecondPassPartitions);
+
 // Probe rows that are gathered at once where results are rows: they are read twice, once to count and once to write.
 constexpr uint64_t kStagedRows = 1ULL << 22;
 constexpr uint64_t kStagedShare = 64;
+
+// Probe rows that are marked at once, a byte each, where a build partition comes in parts: a partition with more of
+// them is joined with one slice of them after the other. No more than this part of the memory limit.
+constexpr uint64_t kMarkedRows = 1ULL << 26;
+constexpr uint64_t kMarkedShare = 64;
+
+// Blocks per multiprocessor that look for rows without a key in the bitmap of a chunk, 128 bytes of it by a warp: eight
+// warps of each ask for 1 KiB at once, so that bitmaps come as fast as the first pass reads the chunk.
+constexpr uint32_t kKeylessBlocks = 4;
+constexpr uint32_t kKeylessThreads = 256;
 
 // Gathered groups and batches that wait for their turn; one more is being joined.
 constexpr uint32_t kUnitsAhead = 3;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "coherent_join/far_side.hpp"
+#include "coherent_join/keyless_rows.hpp"
 #include "tier/tier_policy.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
@@ -26,6 +27,37 @@ uint64_t pool_bytes(uint64_t pages, uint64_t page_bytes) {
 
 PageArea::PageArea(Device& device, const PageAreaSpec& spec, Device* peer) {
     if (spec.pages == 0) return;
+    addresses_.reserve(spec.pages);
+    spec.mapped ? take_mapped(device, spec, peer) : take_listed(device, spec, peer);
+    device_addresses_ = device.memory().allocate(spec.pages * sizeof(char*), "addresses of pages");
+    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(device_addresses_.as(), addresses_.data(), spec.pages * sizeof(char*),
+                                        cudaMemcpyHostToDevice, device.stream()));
+}
+
+// Stripes cost calls each, and rounding up to whole ones memory.
+void PageArea::take_mapped(Device& device, const PageAreaSpec& spec, Device* peer) {
+    const uint64_t bytes = spec.pages * spec.page_bytes;
+    memory_ = std::make_unique<InterleavedMemory>(device, mapped_stripe_bytes(bytes), peer);
+    const uint64_t stripe_bytes = memory_->stripe_bytes();
+    const uint64_t stripes = (bytes + stripe_bytes - 1) / stripe_bytes;
+    const uint64_t host_bytes = StripePattern(spec.shares).stripes_before(stripes, PageTier::kHost) * stripe_bytes;
+    if (host_bytes > spec.host_limit_bytes) {
+        Error error(ErrorCode::kOutOfMemory, "stripes of host memory for partitions of both sides");
+        error.tier = Tier::kHost;
+        error.limit_reached = true;
+        error.wanted_bytes = host_bytes;
+        error.free_bytes = error.limit_bytes = spec.host_limit_bytes;
+        throw error;
+    }
+    range_ = InterleavedRange(*memory_, spec.shares, bytes);
+    for (uint64_t i = 0; i < spec.pages; ++i) {
+        addresses_.push_back(range_.as<char>() + i * spec.page_bytes);
+        if (is_near(addresses_.back())) ++near_pages_;
+    }
+    base_ = range_.as<const char>();
+}
+
+void PageArea::take_listed(Device& device, const PageAreaSpec& spec, Device* peer) {
     const StripePattern pattern(spec.shares);
     std::array<uint64_t, kMemoryTiers> wanted_bytes{};
     for (const PageTier tier : kAreaTiers) {
@@ -47,7 +79,6 @@ PageArea::PageArea(Device& device, const PageAreaSpec& spec, Device* peer) {
         add_near(reinterpret_cast<const char*>(page.data), pool.page_bytes);
     }
     std::array<uint64_t, kMemoryTiers> used_bytes{};
-    addresses_.reserve(spec.pages);
     for (uint64_t i = 0; i < spec.pages; ++i) {
         const size_t tier = index_of(pattern.tier_of(i));
         const Page& page = taken[tier].at(used_bytes[tier] / pool.page_bytes);
@@ -56,9 +87,6 @@ PageArea::PageArea(Device& device, const PageAreaSpec& spec, Device* peer) {
         if (tier == index_of(PageTier::kDevice)) ++near_pages_;
     }
     base_ = *std::min_element(addresses_.begin(), addresses_.end());
-    device_addresses_ = device.memory().allocate(spec.pages * sizeof(char*), "addresses of pages");
-    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(device_addresses_.as(), addresses_.data(), spec.pages * sizeof(char*),
-                                        cudaMemcpyHostToDevice, device.stream()));
 }
 
 void PageArea::add_near(const char* page, uint64_t bytes) {
@@ -80,8 +108,8 @@ FarPages PageArea::rest(uint64_t page_rows) const {
 FarSide::FarSide(Device& device, PageArea& area, uint32_t row_bytes, uint64_t page_rows, int radix_bits)
     : device_(device), area_(area), row_bytes_(row_bytes), page_rows_(page_rows), rows_(1ULL << radix_bits) {}
 
-void FarSide::partition(const FarRelation& relation, const FarPartitionOptions& options) {
-    if (relation.rows == 0) return;
+uint64_t FarSide::partition(const FarRelation& relation, const FarPartitionOptions& options, bool keyless) {
+    if (relation.rows == 0) return 0;
     FarDestination to;
     to.pages = area_.rest(page_rows_);
     if (to.pages.pages == 0) throw Error(ErrorCode::kInvalid, "a side has more rows than the join was made for");
@@ -100,6 +128,30 @@ void FarSide::partition(const FarRelation& relation, const FarPartitionOptions& 
     }
     all_rows_ += relation.rows;
     chunks_.push_back(std::move(chunk));
+    return keyless ? keep_keyless(relation) : 0;
+}
+
+uint64_t FarSide::keep_keyless(const FarRelation& relation) {
+    const FarPages pages = area_.rest(page_rows_);
+    const uint64_t rows = write_keyless_rows(device_, relation, pages);
+    if (rows > pages.pages * page_rows_) throw Error(ErrorCode::kInternal, "rows without a key found no page");
+    char* const* page = area_.host_rest();
+    for (uint64_t row = 0; row < rows; row += page_rows_, ++page) {
+        const uint64_t some = std::min(page_rows_, rows - row);
+        keyless_.push_back(piece_of(*page, 0, some, 0));
+        if (!area_.is_near(*page)) far_keyless_rows_ += some;
+    }
+    area_.take((rows + page_rows_ - 1) / page_rows_);
+    return rows;
+}
+
+uint64_t FarSide::find_keyless(std::vector<RowPiece>& pieces) const {
+    pieces.insert(pieces.end(), keyless_.begin(), keyless_.end());
+    return far_keyless_rows_;
+}
+
+RowPiece FarSide::piece_of(const char* page, uint64_t slot, uint64_t rows, uint64_t partition) const {
+    return {static_cast<uint64_t>(page - area_.base()) / row_bytes_ + slot, rows, partition};
 }
 
 uint64_t FarSide::find(uint64_t partition, uint64_t first, uint64_t rows, std::vector<RowPiece>& pieces) const {
@@ -114,8 +166,7 @@ uint64_t FarSide::find(uint64_t partition, uint64_t first, uint64_t rows, std::v
             const uint64_t slot = row % page_rows_;
             const uint64_t some = std::min({page_rows_ - slot, count - row, rows});
             const char* const page = chunk.pages[chunk.begin[partition] + row / page_rows_];
-            const auto offset_bytes = static_cast<uint64_t>(page - area_.base());
-            pieces.push_back({offset_bytes / row_bytes_ + slot, some, partition});
+            pieces.push_back(piece_of(page, slot, some, partition));
             if (!area_.is_near(page)) far_rows += some;
             row += some;
             rows -= some;

@@ -9,6 +9,7 @@
 #include "device/device.hpp"
 #include "far_partition/far_partition.hpp"
 #include "stream/row_pieces.hpp"
+#include "tier/interleaved_range.hpp"
 #include "tier/page_pool.hpp"
 #include "tier/stripe_pattern.hpp"
 
@@ -19,17 +20,20 @@ struct PageAreaSpec {
     uint64_t pages = 0;
     StripeShares shares;
     uint64_t host_limit_bytes = 0;
+    bool mapped = false;  // cut from one range of addresses; shares are of its stripes then
 };
 
 // Pages of several tiers in turns, for partitions that take them from the first one on. All partitions grow at the same
 // time, so that each has about its share of every tier, and who reads one after the other uses all tiers at once
-// (section 5.3 of the Triton join's paper, which maps such pages into one array; here a list does it).
+// (section 5.3 of the Triton join's paper, which maps such pages into one array: `mapped` does, else a list of pages
+// serves).
 class PageArea {
   public:
     PageArea(Device& device, const PageAreaSpec& spec, Device* peer);
 
-    // Those that nobody has taken.
+    // Those that nobody has taken, and the same for the host.
     FarPages rest(uint64_t page_rows) const;
+    char* const* host_rest() const { return addresses_.data() + taken_; }
     void take(uint64_t pages) { taken_ += pages; }
 
     uint64_t pages() const { return addresses_.size(); }
@@ -39,6 +43,9 @@ class PageArea {
     const char* base() const { return base_; }
     // In the memory of the device itself.
     bool is_near(const char* page) const {
+        if (range_.bytes() > 0) {
+            return range_.tier_of(static_cast<uint64_t>(page - range_.as<const char>())) == PageTier::kDevice;
+        }
         for (const auto& [begin, end] : near_) {
             if (page >= begin && page < end) return true;
         }
@@ -46,9 +53,13 @@ class PageArea {
     }
 
   private:
+    void take_listed(Device& device, const PageAreaSpec& spec, Device* peer);
+    void take_mapped(Device& device, const PageAreaSpec& spec, Device* peer);
     void add_near(const char* page, uint64_t bytes);
 
     std::unique_ptr<PagePool> pool_;
+    std::unique_ptr<InterleavedMemory> memory_;  // of the range, which goes first
+    InterleavedRange range_;
     std::vector<char*> addresses_;
     std::vector<std::pair<const char*, const char*>> near_;  // slabs: one, or few
     Allocation device_addresses_;
@@ -64,17 +75,20 @@ class FarSide {
   public:
     FarSide(Device& device, PageArea& area, uint32_t row_bytes, uint64_t page_rows, int radix_bits);
 
-    // Partitions a chunk; has read it when it returns.
-    void partition(const FarRelation& chunk, const FarPartitionOptions& options);
+    // Partitions a chunk; has read it when it returns. keyless: rows that have no key are kept, on pages of their own;
+    // returns how many those are.
+    uint64_t partition(const FarRelation& chunk, const FarPartitionOptions& options, bool keyless);
 
     uint64_t rows() const { return all_rows_; }  // with those that have no key
     uint64_t rows(uint64_t partition) const { return rows_[partition]; }
     uint64_t partitions() const { return rows_.size(); }
-    uint64_t far_rows() const { return far_rows_; }  // on pages that are not the device's
+    uint64_t far_rows() const { return far_rows_ + far_keyless_rows_; }  // on pages that are not the device's
 
     // Appends rows [first, first + rows) of a partition as pieces of the area, counted from its base, a page each at
     // most. Returns how many of them are far.
     uint64_t find(uint64_t partition, uint64_t first, uint64_t rows, std::vector<RowPiece>& pieces) const;
+    // The same of all rows without a key that were kept; their keys are 0.
+    uint64_t find_keyless(std::vector<RowPiece>& pieces) const;
 
   private:
     struct Chunk {
@@ -83,12 +97,17 @@ class FarSide {
         std::vector<char*> pages;
     };
 
+    uint64_t keep_keyless(const FarRelation& chunk);
+    RowPiece piece_of(const char* page, uint64_t slot, uint64_t rows, uint64_t partition) const;
+
     Device& device_;
     PageArea& area_;
     const uint32_t row_bytes_;
     const uint64_t page_rows_;
     std::vector<Chunk> chunks_;
     std::vector<uint64_t> rows_;
+    std::vector<RowPiece> keyless_;  // a page each at most
+    uint64_t far_keyless_rows_ = 0;
     uint64_t all_rows_ = 0;
     uint64_t far_rows_ = 0;
 };

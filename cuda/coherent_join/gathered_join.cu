@@ -6,7 +6,6 @@
 #include "coherent_join/coherent_policy.hpp"
 #include "coherent_join/gathered_join.hpp"
 #include "device/launch.hpp"
-#include "stream/partition_groups.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
 
@@ -116,6 +115,10 @@ uint64_t tiles_for(uint64_t rows) {
     return (rows + kTileRows - 1) / kTileRows;
 }
 
+Allocation marks_for(Device& device, uint64_t rows, const char* what) {
+    return rows == 0 ? Allocation() : device.memory().allocate(rows, what);
+}
+
 }  // namespace
 
 // Pages for two groups: one is joined while the other comes.
@@ -126,10 +129,13 @@ GatheredJoin::GatheredJoin(Device& device, const CoherentJoinSpec& spec, const C
       base_(reinterpret_cast<const uint32_t*>(base)),
       build_(build),
       probe_(probe),
+      rules_(KindRules::of(spec.join.kind)),
       parcels_(device),
       pages_(device, parcels_, shape.rows.row_words, shape.page_rows, 2 * shape.group_pages, shape.partitions),
       index_(device, parcels_, pages_, shape.rows, spec.join.sizes.radix_bits, shape.group_rows()),
       staged_(device.memory().allocate(kUnitsAhead * shape.staged_rows * shape.rows.row_bytes(), "batches of rows")),
+      build_marks_(marks_for(device, shape.build_marks, "marks of build rows")),
+      probe_marks_(marks_for(device, shape.marked_rows, "marks of probe rows")),
       writer_(writer_for(device, spec, shape)),
       joiner_(device, parcels_, spec.join.result, shape.columns, shape.rows, shape.probe_tiles, writer_.get()),
       gatherer_(device, spec.options.gather_grid, spec.options.gather_alone),
@@ -137,7 +143,8 @@ GatheredJoin::GatheredJoin(Device& device, const CoherentJoinSpec& spec, const C
 
 void GatheredJoin::run(ResultSink* sink, StreamReport& report) {
     if (writer_ != nullptr) writer_->set_sink(sink);
-    plan_parts();
+    give_keyless();
+    parts_ = plan_gathered_parts(shape_, rules_, build_, probe_);
     for (;;) {
         device_.check_cancelled();
         gather_ahead();
@@ -159,52 +166,52 @@ StageTimes GatheredJoin::stages() {
     return stages;
 }
 
-// Neighbouring partitions, as many as fit a group. Without rows on one side a partition has no result.
-void GatheredJoin::plan_parts() {
-    PartitionGroups groups({shape_.group_pages, UINT64_MAX, UINT64_MAX});
-    for (uint64_t p = 0; p < shape_.partitions; ++p) {
-        if (build_.rows(p) == 0 || probe_.rows(p) == 0) continue;
-        const uint64_t pages = (build_.rows(p) + shape_.page_rows - 1) / shape_.page_rows;
-        pages > shape_.group_pages ? groups.add_alone(p, {pages}) : groups.add(p, {pages});
-    }
-    for (PartitionGroup& group : groups.finish()) {
-        if (group.alone) {
-            plan_large(group.partitions.front());
-        } else {
-            parts_.push_back({std::move(group.partitions)});
-        }
-    }
-}
-
-// Every part of the build rows meets all probe rows of the partition. One key may have all of them, so that no further
-// radix pass would help for certain.
-void GatheredJoin::plan_large(uint64_t partition) {
-    for (uint64_t first = 0; first < build_.rows(partition); first += shape_.group_rows()) {
-        parts_.push_back({{partition}, first, std::min(shape_.group_rows(), build_.rows(partition) - first)});
+// Rows without a key have no partner: they are read where they lie, once.
+void GatheredJoin::give_keyless() {
+    for (const int side : {kBuildSide, kProbeSide}) {
+        const bool is_build = side == kBuildSide;
+        if (!(is_build ? rules_.build_keyless : rules_.probe_keyless)) continue;
+        std::vector<RowPiece> pieces;
+        far_rows_ += (is_build ? build_ : probe_).find_keyless(pieces);
+        if (pieces.empty()) continue;
+        LonePass pass;
+        pass.rows = base_;
+        pass.row_words = shape_.rows.row_words;
+        pass.build_side = is_build;
+        pass.has_key = false;
+        timer_.begin("lone rows");
+        joiner_.lone(pass, pieces);
+        timer_.end();
     }
 }
 
 bool GatheredJoin::plan_units() {
     if (next_part_ == parts_.size()) return false;
-    const Part& part = parts_[next_part_];
+    const GatheredPart& part = parts_[next_part_];
+    if (!part.lone) plan_build(part);
+    std::vector<RowPiece> pieces;
+    for (const uint64_t partition : part.partitions) {
+        const uint64_t rows = part.probe.of(probe_.rows(partition));
+        far_rows_ += probe_.find(partition, part.probe.first, rows, pieces);
+    }
+    plan_probe(pieces);
+    if (!planned_.empty()) planned_.back().last = true;
+    ++next_part_;
+    return true;
+}
+
+void GatheredJoin::plan_build(const GatheredPart& part) {
     Unit unit;
     unit.part = next_part_;
     unit.build = true;
     // The pool knows one list of pages for each partition.
-    unit.waits = part.first > 0;
+    unit.waits = part.waits;
     for (const uint64_t partition : part.partitions) {
-        const uint64_t rows = std::min(part.rows, build_.rows(partition) - part.first);
-        far_rows_ += build_.find(partition, part.first, rows, unit.pieces);
+        const uint64_t rows = part.build.of(build_.rows(partition));
+        far_rows_ += build_.find(partition, part.build.first, rows, unit.pieces);
+        unit.pages += (rows + shape_.page_rows - 1) / shape_.page_rows;
     }
     planned_.push_back(std::move(unit));
-    std::vector<RowPiece> pieces;
-    for (const uint64_t partition : part.partitions) {
-        far_rows_ += probe_.find(partition, 0, probe_.rows(partition), pieces);
-    }
-    plan_probe(pieces);
-    planned_.back().last = true;
-    ++next_part_;
-    return true;
 }
 
 // Cut into batches of so many rows where they are gathered, of so many tiles where they are not.
@@ -212,12 +219,14 @@ void GatheredJoin::plan_probe(const std::vector<RowPiece>& pieces) {
     const bool staged = shape_.staged_rows > 0;
     const uint64_t most = staged ? shape_.staged_rows : shape_.probe_tiles;
     uint64_t taken = most;  // the first piece begins a batch
+    uint64_t before = 0;
     for (const RowPiece& piece : pieces) {
         for (uint64_t done = 0; done < piece.rows;) {
             if (taken == most) {
                 planned_.emplace_back();
                 planned_.back().part = next_part_;
                 planned_.back().rows = base_;
+                planned_.back().before = before;
                 taken = 0;
             }
             const uint64_t room_rows = staged ? most - taken : (most - taken) * kTileRows;
@@ -225,14 +234,19 @@ void GatheredJoin::plan_probe(const std::vector<RowPiece>& pieces) {
             planned_.back().pieces.push_back({piece.begin + done, rows, piece.partition});
             taken += staged ? rows : tiles_for(rows);
             done += rows;
+            before += rows;
         }
     }
 }
 
+// Parts without probe rows may follow each other, so that pages can be short before as many units are ahead as may be.
 void GatheredJoin::gather_ahead() {
     while (ahead_.size() < kUnitsAhead) {
-        if (planned_.empty() && !plan_units()) return;
-        if (planned_.front().waits && !ahead_.empty()) return;
+        while (planned_.empty()) {
+            if (!plan_units()) return;
+        }
+        const bool must_wait = planned_.front().waits || planned_.front().pages > pages_.free_pages();
+        if (must_wait && !ahead_.empty()) return;
         gather(planned_.front());
         ahead_.push_back(std::move(planned_.front()));
         planned_.pop_front();
@@ -240,7 +254,7 @@ void GatheredJoin::gather_ahead() {
 }
 
 // Waits on the device for all that is enqueued there, so that pages and batches which units before have given back are
-// free. Units that are ahead keep theirs: two groups at most, as each has a unit of probe rows behind it.
+// free. Units that are ahead keep theirs.
 void GatheredJoin::gather(Unit& unit) {
     if (unit.build) {
         unit.ticket = gatherer_.gather(reinterpret_cast<const char*>(base_), pages_.data(), shape_.rows.row_words,
@@ -269,23 +283,73 @@ void GatheredJoin::gather_probe(Unit& unit) {
 }
 
 void GatheredJoin::use(Unit& unit) {
-    const Part& part = parts_[unit.part];
+    const GatheredPart& part = parts_[unit.part];
     if (unit.build || shape_.staged_rows > 0) {
         timer_.begin("wait");
         gatherer_.wait_on_device(unit.ticket);
     }
-    timer_.begin(unit.build ? "index" : "probe");
     if (unit.build) {
-        index_.build(part.partitions);
+        timer_.begin("index");
+        index_build_rows(part);
     } else {
-        RowPieces batch;
-        batch.rows = unit.rows;
-        batch.row_words = shape_.rows.row_words;
-        joiner_.probe(batch, unit.pieces, index_.view(), ProbeRule{}, nullptr, nullptr);
+        timer_.begin(part.lone ? "lone rows" : "probe");
+        use_probe_rows(part, unit);
     }
     timer_.end();
-    if (!unit.last) return;
-    for (const uint64_t partition : part.partitions) pages_.release(partition);
+    if (unit.last && !part.lone) finish(part);
+}
+
+// Partitions without build rows have no index: their probe rows find no partner.
+void GatheredJoin::index_build_rows(const GatheredPart& part) {
+    std::vector<uint64_t> filled;
+    for (const uint64_t partition : part.partitions) {
+        if (pages_.rows(partition) > 0) filled.push_back(partition);
+    }
+    index_.build(filled);
+    if (part.build_marks) {
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(build_marks_.as(), 0, build_marks_.bytes(), device_.stream()));
+    }
+    if (part.clears) {
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(probe_marks_.as(), 0, probe_marks_.bytes(), device_.stream()));
+    }
+}
+
+void GatheredJoin::use_probe_rows(const GatheredPart& part, const Unit& unit) {
+    uint8_t* const probe_marks = part.probe_marks ? probe_marks_.as<uint8_t>() + unit.before : nullptr;
+    if (part.lone) {
+        // All parts of the build side have marked them.
+        LonePass pass;
+        pass.rows = unit.rows;
+        pass.row_words = shape_.rows.row_words;
+        pass.marks = probe_marks;
+        pass.marked = rules_.probe_marked();
+        joiner_.lone(pass, unit.pieces);
+        return;
+    }
+    RowPieces batch;
+    batch.rows = unit.rows;
+    batch.row_words = shape_.rows.row_words;
+    uint8_t* const build_marks = part.build_marks ? build_marks_.as<uint8_t>() : nullptr;
+    joiner_.probe(batch, unit.pieces, index_.view(), part.rule, build_marks, probe_marks);
+}
+
+void GatheredJoin::finish(const GatheredPart& part) {
+    std::vector<RowPiece> pieces;
+    for (const uint64_t partition : part.partitions) {
+        const std::vector<RowPiece> own = pages_.pieces(partition);
+        pieces.insert(pieces.end(), own.begin(), own.end());
+        pages_.release(partition);
+    }
+    if (!part.build_marks || pieces.empty()) return;
+    LonePass pass;
+    pass.rows = pages_.data();
+    pass.row_words = shape_.rows.row_words;
+    pass.marks = build_marks_.as<const uint8_t>();
+    pass.marked = rules_.build_marked;
+    pass.build_side = true;
+    timer_.begin("lone rows");
+    joiner_.lone(pass, pieces);
+    timer_.end();
 }
 
 }}  // namespace spillway::cuda::coherent_join

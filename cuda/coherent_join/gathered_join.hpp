@@ -10,6 +10,7 @@
 #include "coherent_join/coherent_policy.hpp"
 #include "coherent_join/coherent_shape.hpp"
 #include "coherent_join/far_side.hpp"
+#include "coherent_join/gathered_parts.hpp"
 #include "device/device.hpp"
 #include "row_index/probe_joiner.hpp"
 #include "row_index/row_index.hpp"
@@ -60,9 +61,9 @@ class RowGatherer {
 // Second pass and join of the partitions of both sides, group by group, on two streams (section 5.2 and figure 11 of
 // the Triton join's paper). There both sides are partitioned once more; here build rows alone are sorted, by buckets of
 // a row or a few, so that probe rows need no second pass: build rows of a group are gathered on one stream while the
-// other indexes and probes the group before it. Counts and sums look probe rows up where they lie, so that each passes
-// the link once and is written nowhere; rows of a result are counted before they are written, so that probe rows are
-// gathered, too (CoherentOptions::gather_probe).
+// other indexes and probes the group before it. Counts and sums of inner joins look probe rows up where they lie, so
+// that each passes the link once and is written nowhere; rows of a result are counted before they are written, and
+// those of other joins are marked, so that probe rows are gathered, too (CoherentOptions::gather_probe).
 class GatheredJoin {
   public:
     GatheredJoin(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
@@ -73,45 +74,47 @@ class GatheredJoin {
     StageTimes stages();
 
   private:
-    // Build rows that are indexed together: of whole partitions, or a range of one that is larger than a group.
-    struct Part {
-        std::vector<uint64_t> partitions;
-        uint64_t first = 0;
-        uint64_t rows = ~0ULL;
-    };
     struct Unit {
         size_t part = 0;
         bool build = false;
-        bool last = false;   // of its part
-        bool waits = false;  // cannot be gathered before the parts before it have been joined
+        bool last = false;    // of its part
+        bool waits = false;   // cannot be gathered before the parts before it have been joined
+        uint64_t pages = 0;   // that build rows take
+        uint64_t before = 0;  // probe rows of the part before these
         std::vector<RowPiece> pieces;
         const uint32_t* rows = nullptr;  // that the pieces are of
         uint32_t ticket = 0;
     };
 
-    void plan_parts();
-    void plan_large(uint64_t partition);
     bool plan_units();
+    void plan_build(const GatheredPart& part);
     void plan_probe(const std::vector<RowPiece>& pieces);
     void gather_ahead();
     void gather(Unit& unit);
     void gather_probe(Unit& unit);
     void use(Unit& unit);
+    void index_build_rows(const GatheredPart& part);
+    void use_probe_rows(const GatheredPart& part, const Unit& unit);
+    void finish(const GatheredPart& part);
+    void give_keyless();
 
     Device& device_;
     const CoherentShape shape_;
     const uint32_t* const base_;
     const FarSide& build_;
     const FarSide& probe_;
+    const KindRules rules_;
     Parcels parcels_;
     RowPages pages_;
     RowIndex index_;
     Allocation staged_;  // kUnitsAhead batches of probe rows
+    Allocation build_marks_;
+    Allocation probe_marks_;
     std::unique_ptr<ResultWriter> writer_;
     ProbeJoiner joiner_;
     RowGatherer gatherer_;
     PhaseTimer timer_;
-    std::vector<Part> parts_;
+    std::vector<GatheredPart> parts_;
     size_t next_part_ = 0;
     std::deque<Unit> planned_;
     std::deque<Unit> ahead_;  // gathered, or on their way

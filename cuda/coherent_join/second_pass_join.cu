@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "coherent_join/coherent_policy.hpp"
 #include "coherent_join/second_pass_join.hpp"
 #include "device/launch.hpp"
+#include "hash_join/join_memory.hpp"
+#include "primitive/warp.cuh"
 #include "radix_partition/radix_policy.hpp"
+#include "radix_partition/tile_size.hpp"
 #include "stream/partition_groups.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
@@ -20,6 +24,20 @@ __global__ void __launch_bounds__(kPlaceThreads)
     if (i >= regions) return;
     const uint64_t rows = shift[i >> bits];
     for (uint64_t* const place : {begin, end, front, back}) place[i] += rows;
+}
+
+// largest[p], 0 before, becomes the rows of the largest region of partition p. A block each.
+__global__ void __launch_bounds__(kPlaceThreads)
+    largest_regions_kernel(const uint64_t* counts, int bits, unsigned long long* largest) {
+    uint64_t own = 0;
+    for (uint32_t i = threadIdx.x; i < 1U << bits; i += kPlaceThreads) {
+        own = max(own, counts[(static_cast<uint64_t>(blockIdx.x) << bits) + i]);
+    }
+#pragma unroll
+    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+        own = max(own, __shfl_xor_sync(kFullWarp, own, distance));
+    }
+    if (lane_index() == 0) atomicMax(&largest[blockIdx.x], static_cast<unsigned long long>(own));
 }
 
 }  // namespace
@@ -58,6 +76,12 @@ uint32_t multiprocessors_of(const Device& device) {
     return static_cast<uint32_t>(device.properties().multiprocessors);
 }
 
+uint32_t buckets_of(const CoherentOptions& options) {
+    if (options.table_buckets == 0) return 0;
+    if (options.table_buckets < kBucketsMin) throw Error(ErrorCode::kInvalid, "tables have 16 buckets at least");
+    return options.table_buckets / 4 * 4;
+}
+
 uint32_t split_blocks(const Device& device, const CoherentOptions& options) {
     if (!options.gather_alone) return 0;
     if (options.gather_grid > 0) return options.gather_grid;
@@ -77,13 +101,14 @@ SecondPassJoin::SecondPassJoin(Device& device, const CoherentJoinSpec& spec, con
       done_(spec.join.sizes.radix_bits),
       bits_(shape.split_bits),
       tile_rows_(shape.split_tile_rows(device)),
+      split_counts_(split_counts),
       blocks_(split_blocks(device, spec.options)),
       join_blocks_(blocks_ < multiprocessors_of(device) ? multiprocessors_of(device) - blocks_ : 0),
       parcels_(device, kSecondPassLists),
       regions_(device, split_counts, shape.partitions, bits_),
       split_rows_(device.memory().allocate(2 * kSecondPassSlots * shape.split_rows() * shape.rows.row_bytes(),
                                            "partitions of the second pass")),
-      sums_(device, shape.rows, gives_sums_ && wants_keys(shape.columns)),
+      sums_(device, shape.rows, gives_sums_ && wants_keys(shape.columns), buckets_of(spec.options)),
       split_timer_(stream_.get()),
       timer_(device.stream()) {}
 
@@ -92,6 +117,7 @@ SecondPassJoin::~SecondPassJoin() {
 }
 
 void SecondPassJoin::run(StreamReport& report) {
+    largest_ = largest_regions();
     plan_units();
     regions_.place(parcels_, places());
     for (size_t i = 0, ahead = 0; i < units_.size(); ++i) {
@@ -102,6 +128,7 @@ void SecondPassJoin::run(StreamReport& report) {
         }
         join(units_[i], static_cast<uint32_t>(i % kSecondPassSlots), i + 1 == units_.size() ? 0 : join_blocks_);
     }
+    for (const Unit& unit : deep_) join_deep(unit);
     for (const uint64_t partition : large_) join_large(partition);
     const RegionSums::Totals totals = sums_.read();
     report.result_rows = totals.matches;
@@ -126,6 +153,30 @@ bool SecondPassJoin::has_both(uint64_t partition) const {
     return sides_[kBuildSide]->rows(partition) > 0 && sides_[kProbeSide]->rows(partition) > 0;
 }
 
+std::vector<uint64_t> SecondPassJoin::largest_regions() const {
+    const Allocation largest = device_.memory().allocate(shape_.partitions * sizeof(uint64_t), "largest regions");
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(largest.as(), 0, largest.bytes(), device_.stream()));
+    launch(largest_regions_kernel, dim3(static_cast<unsigned>(shape_.partitions)), dim3(kPlaceThreads), 0,
+           device_.stream(), split_counts_, bits_, largest.as<unsigned long long>());
+    std::vector<uint64_t> rows(shape_.partitions);
+    SPILLWAY_CUDA_CHECK(
+        cudaMemcpyAsync(rows.data(), largest.as(), largest.bytes(), cudaMemcpyDeviceToHost, device_.stream()));
+    device_.synchronize();
+    return rows;
+}
+
+int SecondPassJoin::third_bits(uint64_t region_rows) const {
+    const DeviceProperties& gpu = device_.properties();
+    const auto room_rows = [&](int bits) -> uint64_t {
+        return block_room(gpu, shape_.rows.key_words, shape_.rows.row_words, done_ + bits_ + bits).rows;
+    };
+    if (region_rows <= kThirdPassPieces * room_rows(0)) return 0;
+    const int most = std::min(kThirdPassBitsMax, pass_bits_max(gpu, static_cast<int>(shape_.rows.row_words)));
+    int bits = 1;
+    while (bits < most && region_rows >> bits > room_rows(bits)) ++bits;
+    return bits;
+}
+
 // Neighbouring partitions, as many as fit a group.
 void SecondPassJoin::plan_units() {
     const uint64_t rows_max = shape_.group_rows();
@@ -134,16 +185,17 @@ void SecondPassJoin::plan_units() {
         check_counts(p);
         GroupWeights weights = {0, 0, 1};
         for (size_t side = 0; side < 2 && has_both(p); ++side) weights[side] = sides_[side]->rows(p);
+        const bool is_deep = has_both(p) && third_bits(largest_[p]) > 0;
         const bool is_large = std::max(weights[kBuildSide], weights[kProbeSide]) > rows_max;
-        is_large ? groups.add_alone(p, weights) : groups.add(p, weights);
+        is_large || is_deep ? groups.add_alone(p, weights) : groups.add(p, weights);
     }
     for (const PartitionGroup& group : groups.finish()) {
-        if (group.alone) {
-            large_.push_back(group.partitions.front());
-        } else if (group.weights[kBuildSide] > 0) {
-            units_.push_back({group.partitions.front(),
-                              group.partitions.size(),
-                              {group.weights[kBuildSide], group.weights[kProbeSide]}});
+        const uint64_t first = group.partitions.front();
+        const Unit unit = {first, group.partitions.size(), {group.weights[kBuildSide], group.weights[kProbeSide]}};
+        if (group.alone && std::max(unit.rows[kBuildSide], unit.rows[kProbeSide]) > rows_max) {
+            large_.push_back(first);
+        } else if (unit.rows[kBuildSide] > 0) {
+            (group.alone ? deep_ : units_).push_back(unit);
         }
     }
 }
@@ -163,7 +215,9 @@ void SecondPassJoin::check_counts(uint64_t partition) const {
 // on, those of the probe side behind the room of all build rows.
 std::vector<uint64_t> SecondPassJoin::places() const {
     std::vector<uint64_t> first(2 * shape_.partitions);
-    for (const Unit& unit : units_) {
+    std::vector<Unit> all = units_;
+    all.insert(all.end(), deep_.begin(), deep_.end());
+    for (const Unit& unit : all) {
         for (int side = 0; side < 2; ++side) {
             uint64_t row = static_cast<uint64_t>(side) * shape_.split_rows();
             for (uint64_t p = unit.first; p < unit.first + unit.partitions; ++p) {
@@ -176,8 +230,10 @@ std::vector<uint64_t> SecondPassJoin::places() const {
     return first;
 }
 
-uint32_t* SecondPassJoin::slot_rows(uint32_t slot) const {
-    return split_rows_.as<uint32_t>() + 2 * slot * shape_.split_rows() * shape_.rows.row_words;
+// split_rows() of the build side, as many of the probe side behind them.
+uint32_t* SecondPassJoin::slot_rows(uint32_t slot, int side) const {
+    const uint64_t rows = (2 * slot + static_cast<uint64_t>(side)) * shape_.split_rows();
+    return split_rows_.as<uint32_t>() + rows * shape_.rows.row_words;
 }
 
 // Behind all that is on the device's stream: the list of its pages, and the join that used the slot last. Later work,
@@ -198,7 +254,7 @@ void SecondPassJoin::split(const Unit& unit, uint32_t slot, uint32_t blocks) {
     in.stream = stream_.get();
     join_streams(device_.stream(), stream_.get(), joint_);
     split_timer_.begin("partition");
-    move_split(device_, shape_.rows, in, done_, bits_, regions_.front(), regions_.back(), slot_rows(slot));
+    move_split(device_, shape_.rows, in, done_, bits_, regions_.front(), regions_.back(), slot_rows(slot, kBuildSide));
     split_timer_.end();
     split_[slot].record(stream_.get());
 }
@@ -209,10 +265,59 @@ void SecondPassJoin::join(const Unit& unit, uint32_t slot, uint32_t multiprocess
     timer_.begin("join");
     const auto of = [&](int side) {
         const uint64_t number = static_cast<uint64_t>(side) * shape_.partitions + unit.first;
-        return RegionRows{slot_rows(slot), regions_.begin(number), regions_.end(number), unit.rows[side]};
+        return RegionRows{slot_rows(slot, kBuildSide), regions_.begin(number), regions_.end(number), unit.rows[side]};
     };
     sums_.add(of(kBuildSide), of(kProbeSide), unit.partitions << bits_, done_ + bits_, multiprocessors);
     timer_.end();
+}
+
+// Behind all units, since both slots are needed: the partition's regions are in the first one, what they become in the
+// second.
+void SecondPassJoin::join_deep(const Unit& unit) {
+    device_.check_cancelled();
+    const int bits = third_bits(largest_[unit.first]);
+    split(unit, 0, 0);
+    SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(device_.stream(), split_[0].get(), 0));
+    Split again[2];
+    for (int side = 0; side < 2; ++side) {
+        const uint64_t number = static_cast<uint64_t>(side) * shape_.partitions + unit.first;
+        again[side] =
+            split_again({slot_rows(0, kBuildSide), regions_.begin(number), regions_.end(number), unit.rows[side]},
+                        split_counts_ + (number << bits_), bits, side);
+    }
+    const auto of = [&](int side) {
+        return RegionRows{slot_rows(1, side), again[side].regions.begin.as<const uint64_t>(),
+                          again[side].regions.end.as<const uint64_t>(), unit.rows[side]};
+    };
+    timer_.begin("join");
+    sums_.add(of(kBuildSide), of(kProbeSide), 1ULL << (bits_ + bits), done_ + bits_ + bits, 0);
+    timer_.end();
+}
+
+SecondPassJoin::Split SecondPassJoin::split_again(const RegionRows& from, const uint64_t* counts, int bits, int side) {
+    timer_.begin("third pass");
+    const uint64_t regions = 1ULL << bits_;
+    std::vector<uint64_t> parents(regions);
+    std::iota(parents.begin(), parents.end(), 0);
+    RowRegions in;
+    in.tile_rows = cuda::split_tile_rows(device_, shape_.rows, bits);
+    const Allocation tiles = first_tiles(device_, counts, regions, in.tile_rows);
+    in.rows = from.rows;
+    in.regions = regions;
+    in.total_rows = from.count;
+    in.begin = from.begin;
+    in.end = from.end;
+    in.parent = parcels_.send(parents);
+    in.first_tile = tiles.as<const uint64_t>();
+    Split split;
+    split.counts = device_.memory().allocate((regions << bits) * sizeof(uint64_t), "histogram");
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(split.counts.as(), 0, split.counts.bytes(), device_.stream()));
+    count_split(device_, shape_.rows, in, done_ + bits_, bits, split.counts.as<uint64_t>());
+    split.regions = Regions::open(device_, split.counts.as<const uint64_t>(), regions << bits);
+    move_split(device_, shape_.rows, in, done_ + bits_, bits, split.regions.front.as<uint64_t>(),
+               split.regions.back.as<uint64_t>(), slot_rows(1, side));
+    timer_.end();
+    return split;
 }
 
 // Every part of the build rows meets all probe rows of the partition, a part of them after the other: one key may have
@@ -234,20 +339,26 @@ void SecondPassJoin::join_large(uint64_t partition) {
             room -= piece.rows;
         }
     }
-    uint32_t* const out[2] = {slot_rows(0), slot_rows(0) + shape_.split_rows() * shape_.rows.row_words};
-    const auto rows_of = [&](int side, const Regions& regions, const std::vector<RowPiece>& pieces) {
+    const auto rows_of = [](const std::vector<RowPiece>& pieces) {
         uint64_t rows = 0;
         for (const RowPiece& piece : pieces) rows += piece.rows;
-        return RegionRows{out[side], regions.begin.as<const uint64_t>(), regions.end.as<const uint64_t>(), rows};
+        return rows;
     };
     for (const std::vector<RowPiece>& build_part : parts[kBuildSide]) {
-        const Regions build = split_part(build_part, out[kBuildSide]);
+        const uint64_t build_rows = rows_of(build_part);
+        // Of regions of the mean size: those of one key no pass makes smaller.
+        const int bits = third_bits(build_rows >> bits_);
+        const Split build = split_part(build_part, kBuildSide, bits);
         for (const std::vector<RowPiece>& probe_part : parts[kProbeSide]) {
             device_.check_cancelled();
-            const Regions probe = split_part(probe_part, out[kProbeSide]);
+            const Split probe = split_part(probe_part, kProbeSide, bits);
+            const auto of = [&](int side, const Split& split, uint64_t rows) {
+                return RegionRows{slot_rows(bits > 0 ? 1 : 0, side), split.regions.begin.as<const uint64_t>(),
+                                  split.regions.end.as<const uint64_t>(), rows};
+            };
             timer_.begin("join");
-            sums_.add(rows_of(kBuildSide, build, build_part), rows_of(kProbeSide, probe, probe_part), 1ULL << bits_,
-                      done_ + bits_, 0);
+            sums_.add(of(kBuildSide, build, build_rows), of(kProbeSide, probe, rows_of(probe_part)),
+                      1ULL << (bits_ + bits), done_ + bits_ + bits, 0);
             timer_.end();
         }
         far_rows_ += 2 * far_rows[kProbeSide];
@@ -255,19 +366,25 @@ void SecondPassJoin::join_large(uint64_t partition) {
     far_rows_ += 2 * far_rows[kBuildSide];
 }
 
-Regions SecondPassJoin::split_part(const std::vector<RowPiece>& pieces, uint32_t* out) {
+// more: bits of a third pass; 0: none.
+SecondPassJoin::Split SecondPassJoin::split_part(const std::vector<RowPiece>& pieces, int side, int more) {
     timer_.begin("large partitions");
     Input input;
     add(input, pieces, 0);
     const RowRegions in = send(input);
     const uint64_t parts = 1ULL << bits_;
-    const Allocation counts = device_.memory().allocate(parts * sizeof(uint64_t), "histogram");
-    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counts.as(), 0, counts.bytes(), device_.stream()));
-    count_split(device_, shape_.rows, in, done_, bits_, counts.as<uint64_t>());
-    Regions regions = Regions::open(device_, counts.as<const uint64_t>(), parts);
-    move_split(device_, shape_.rows, in, done_, bits_, regions.front.as<uint64_t>(), regions.back.as<uint64_t>(), out);
+    Split split;
+    split.counts = device_.memory().allocate(parts * sizeof(uint64_t), "histogram");
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(split.counts.as(), 0, split.counts.bytes(), device_.stream()));
+    count_split(device_, shape_.rows, in, done_, bits_, split.counts.as<uint64_t>());
+    split.regions = Regions::open(device_, split.counts.as<const uint64_t>(), parts);
+    move_split(device_, shape_.rows, in, done_, bits_, split.regions.front.as<uint64_t>(),
+               split.regions.back.as<uint64_t>(), slot_rows(0, side));
     timer_.end();
-    return regions;
+    if (more == 0) return split;
+    return split_again({slot_rows(0, side), split.regions.begin.as<const uint64_t>(),
+                        split.regions.end.as<const uint64_t>(), input.rows},
+                       split.counts.as<const uint64_t>(), more, side);
 }
 
 void SecondPassJoin::add(Input& input, const std::vector<RowPiece>& pieces, uint64_t parent) const {

@@ -47,7 +47,9 @@ class RegionPlaces {
 // the multiprocessors: on one stream rows of a group of partitions are read from their pages, near or far, and
 // partitioned once more; on the other those of the group before are joined in shared memory. Rows of far pages come by
 // bulk copies into the shared memory of the blocks that partition them, so that they are nowhere in between. Bytes of
-// GPU memory, per row of t bytes: second pass t written, join t read, and t read of near pages.
+// GPU memory, per row of t bytes: second pass t written, join t read, and t read of near pages. A third pass, of the
+// partitions that have regions of far more build rows than a block has room for, reads t twice and writes it once. What
+// that leaves too large has few keys: a block joins it piece by piece.
 class SecondPassJoin {
   public:
     // split_counts: [2][partitions << split_bits] rows of both sides, which the first pass has counted.
@@ -60,7 +62,7 @@ class SecondPassJoin {
 
     // Adds rows, sums and bytes to the report.
     void run(StreamReport& report);
-    // "partition" on the one stream, "wait" and "join" on the other.
+    // "partition" on the one stream, "wait" and "join" on the other, "large partitions" and "third pass" beside them.
     StageTimes stages();
 
   private:
@@ -79,21 +81,35 @@ class SecondPassJoin {
         uint64_t rows = 0;
     };
 
+    // Regions of one side in the first slot, or behind a third pass in the second one.
+    struct Split {
+        Regions regions;
+        Allocation counts;
+    };
+
     bool has_both(uint64_t partition) const;
+    std::vector<uint64_t> largest_regions() const;
+    // Bits of a third pass where build regions have so many rows; 0: there is none.
+    int third_bits(uint64_t region_rows) const;
     void check_counts(uint64_t partition) const;
     void plan_units();
     std::vector<uint64_t> places() const;
     // blocks, multiprocessors: at most; 0: all.
     void split(const Unit& unit, uint32_t slot, uint32_t blocks);
     void join(const Unit& unit, uint32_t slot, uint32_t multiprocessors);
+    // A partition with regions that a third pass splits.
+    void join_deep(const Unit& unit);
     // A partition that is larger than a group.
     void join_large(uint64_t partition);
-    Regions split_part(const std::vector<RowPiece>& pieces, uint32_t* out);
+    Split split_part(const std::vector<RowPiece>& pieces, int side, int more);
+    // Third pass: regions of one side of a partition, counts[1 << bits_] rows each, go from the first slot to the
+    // second one.
+    Split split_again(const RegionRows& from, const uint64_t* counts, int bits, int side);
 
     void add(Input& input, const std::vector<RowPiece>& pieces, uint64_t parent) const;
     // In device memory when the device's stream comes there.
     RowRegions send(const Input& input);
-    uint32_t* slot_rows(uint32_t slot) const;  // the build side's; split_rows() behind them those of the probe side
+    uint32_t* slot_rows(uint32_t slot, int side) const;
 
     Device& device_;
     const CoherentShape shape_;
@@ -103,6 +119,7 @@ class SecondPassJoin {
     const int done_;  // radix bits of the first pass
     const int bits_;  // of the second one
     const uint32_t tile_rows_;
+    const uint64_t* const split_counts_;
     const uint32_t blocks_;       // blocks of the second pass while others join; 0: as many as there is room for
     const uint32_t join_blocks_;  // blocks of the join; 0: as many as fill all multiprocessors
     Parcels parcels_;
@@ -115,8 +132,10 @@ class SecondPassJoin {
     PhaseTimer split_timer_;
     PhaseTimer timer_;
     std::vector<Unit> units_;
+    std::vector<Unit> deep_;       // of one partition each
     std::vector<uint64_t> large_;  // partitions
-    uint64_t far_rows_ = 0;        // that were read
+    std::vector<uint64_t> largest_;
+    uint64_t far_rows_ = 0;  // that were read
 };
 
 }}  // namespace spillway::cuda::coherent_join

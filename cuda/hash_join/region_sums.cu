@@ -24,8 +24,11 @@ JoinSide side_of(const RegionRows& rows, const RowLayout& layout) {
 
 }  // namespace
 
-RegionSums::RegionSums(Device& device, const RowLayout& layout, bool keys)
-    : device_(device), layout_(layout), totals_(device.memory().allocate(kWords * sizeof(uint64_t), "sums of a join")) {
+RegionSums::RegionSums(Device& device, const RowLayout& layout, bool keys, uint32_t buckets)
+    : device_(device),
+      layout_(layout),
+      buckets_(buckets),
+      totals_(device.memory().allocate(kWords * sizeof(uint64_t), "sums of a join")) {
     if (layout.row_words != 2 * layout.key_words) {
         throw Error(ErrorCode::kInvalid, "sums of regions are of rows with one payload of the key's width");
     }
@@ -46,7 +49,7 @@ void RegionSums::add(const RegionRows& build, const RegionRows& probe, uint64_t 
     pass_.radix_bits = static_cast<uint32_t>(radix_bits);
     const BlockRoom room = block_room(device_.properties(), layout_.key_words, layout_.row_words, radix_bits);
     pass_.build_capacity = room.rows;
-    pass_.buckets = room.buckets;
+    pass_.buckets = buckets_ == 0 ? room.buckets : std::min(room.buckets, buckets_);
     pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, taken);
     const Allocation units = first_units(device_, pass_);
     pass_.first_unit = units.as<const uint64_t>();

@@ -22,8 +22,9 @@ struct RegionRows {
 // Rows are a key and one payload of its width.
 class RegionSums {
   public:
-    // keys: whether their sum is wanted.
-    RegionSums(Device& device, const RowLayout& layout, bool keys);
+    // keys: whether their sum is wanted. buckets: of a block's table at most, a multiple of 4, kBucketsMin or more; 0:
+    // as many as fit.
+    RegionSums(Device& device, const RowLayout& layout, bool keys, uint32_t buckets = 0);
 
     // Joins region r of one side with region r of the other. radix_bits: that the keys of a region have in common.
     // multiprocessors: that the join is to take; 0: all.
@@ -42,6 +43,7 @@ class RegionSums {
   private:
     Device& device_;
     const RowLayout layout_;
+    const uint32_t buckets_;
     Allocation totals_;  // SumTotal, and the next unit behind them
     JoinPass pass_;
 };

@@ -28,9 +28,10 @@ uint64_t floor_power_of_two(uint64_t value) {
     return power;
 }
 
-// As far_pages_needed() of all chunks, however they are cut.
-uint64_t pages_of_side(uint64_t rows, uint64_t chunks, uint64_t page_rows, int radix_bits) {
-    return rows / page_rows + std::min(rows, chunks << radix_bits);
+// As far_pages_needed() of all chunks, however they are cut. keyless: rows without a key are kept, as if they were a
+// partition more.
+uint64_t pages_of_side(uint64_t rows, uint64_t chunks, uint64_t page_rows, int radix_bits, bool keyless) {
+    return rows / page_rows + std::min(rows, (chunks << radix_bits) + (keyless ? chunks : 0));
 }
 
 uint64_t page_bytes_for(const CoherentJoinSpec& spec, uint64_t row_bytes) {
@@ -52,14 +53,21 @@ uint64_t group_rows_for(const CoherentJoinSpec& spec, bool second_pass, uint64_t
     return std::max(small, std::min(2 * mean_rows, limit_bytes / kPartitionShare / row_bytes));
 }
 
-// Without a second pass: probe rows are gathered where results are rows, or where they are asked to be.
+// Without a second pass: probe rows are gathered where results are rows, where they may be marked, or where they are
+// asked to be.
 void set_batches(const CoherentJoinSpec& spec, uint64_t limit_bytes, CoherentMemory& memory) {
+    const JoinKind& kind = spec.join.kind;
     memory.probe_tiles = kFarProbeTiles;
-    if (spec.join.result != JoinResultKind::kRows && !spec.options.gather_probe) return;
+    if (spec.join.result != JoinResultKind::kRows && kind.inner() && !spec.options.gather_probe) return;
     const uint64_t most_rows = std::min(kStagedRows, limit_bytes / kStagedShare / memory.row_bytes());
     memory.staged_rows = std::max(memory.page_rows, floor_power_of_two(std::min(most_rows, 2 * memory.group_rows())));
     // Each partition of a batch may leave a tile unfilled.
     memory.probe_tiles = memory.staged_rows / kTileRows + std::min(memory.partitions, memory.staged_rows) + 1;
+    memory.build_marks = kind.marks_build_rows() ? 2 * memory.group_rows() : 0;
+    if (!kind.marks_probe_rows()) return;
+    const uint64_t marks =
+        spec.options.marked_rows > 0 ? spec.options.marked_rows : std::min(kMarkedRows, limit_bytes / kMarkedShare);
+    memory.marked_rows = std::max(memory.page_rows, std::min(spec.rows[kProbeSide], marks));
 }
 
 // Directory of at most 4 slots per page, two lists of addresses; cursors, counts and first pages of partitions.
@@ -83,8 +91,10 @@ uint64_t second_pass_bytes(const CoherentJoinSpec& spec, const CoherentMemory& m
     const uint64_t lists = kSecondPassLists * 6 * (std::min(group_pieces, memory.pages) + 2 * memory.partitions);
     const uint64_t regions = 2 * (6 * (memory.partitions << memory.split_bits) + memory.partitions + 1);
     const uint64_t sums = 3 * (kSecondPassPartitions << memory.split_bits) + 64;
+    // A third pass: regions of one partition on both sides with their counts, and how large regions are.
+    const uint64_t third = 12 * (uint64_t{1} << (memory.split_bits + kThirdPassBitsMax)) + memory.partitions;
     return 2 * kSecondPassSlots * memory.split_rows() * memory.row_bytes() +
-           (lists + regions + sums) * sizeof(uint64_t);
+           (lists + regions + sums + third) * sizeof(uint64_t);
 }
 
 uint64_t index_bytes(const CoherentJoinSpec& spec, const CoherentMemory& memory) {
@@ -98,6 +108,7 @@ uint64_t index_bytes(const CoherentJoinSpec& spec, const CoherentMemory& memory)
     const uint64_t probe_pieces = std::min(memory.probe_tiles, memory.pages + memory.partitions);
     bytes += (kUnitsAhead + 1) * 2 * (2 * memory.group_pages + memory.partitions) * kRowCopyBytes;
     bytes += kParcelSlots * 2 * std::max(probe_pieces, memory.group_pages + memory.partitions) * kRowPieceBytes;
+    bytes += memory.build_marks + memory.marked_rows;
     if (memory.staged_rows > 0) {
         bytes += kUnitsAhead * memory.staged_rows * row_bytes;
         bytes +=
@@ -108,6 +119,10 @@ uint64_t index_bytes(const CoherentJoinSpec& spec, const CoherentMemory& memory)
 }
 
 }  // namespace
+
+uint64_t mapped_stripe_bytes(uint64_t bytes) {
+    return bytes / kStripeBytes >= kMappedStripesLeast ? kStripeBytes : kStripeBytesMin;
+}
 
 uint64_t CoherentMemory::split_rows() const {
     return group_rows() + (kSecondPassPartitions << split_bits) * kRegionAlignRows;
@@ -123,7 +138,6 @@ uint64_t CoherentMemory::near_pages(uint64_t free_bytes) const {
 }
 
 CoherentMemory coherent_join_memory(const CoherentJoinSpec& spec, const GpuFacts& gpu, uint64_t limit_bytes) {
-    require(spec.join.kind.inner(), "inner joins alone");
     require(spec.join.can_be_coherent(), "no payload, or one of the key's width");
     require(spec.options.chunks > 0, "a side comes in at least a chunk");
     const int radix_bits = spec.join.sizes.radix_bits;
@@ -137,12 +151,16 @@ CoherentMemory coherent_join_memory(const CoherentJoinSpec& spec, const GpuFacts
     require((memory.page_rows & (memory.page_rows - 1)) == 0 && memory.page_bytes() >= kFarLineBytes &&
                 memory.page_bytes() <= kTierPageBytesMax,
             "pages of a power of two of rows, 128 bytes to 2 MiB");
-    for (const uint64_t rows : spec.rows) {
+    const JoinKind& kind = spec.join.kind;
+    for (const int side : {kBuildSide, kProbeSide}) {
+        const uint64_t rows = spec.rows[side];
         require(rows < 1ULL << 48, "less than 2^48 rows");
-        memory.pages += pages_of_side(rows, spec.options.chunks, memory.page_rows, radix_bits);
+        const bool keyless = side == kBuildSide ? kind.keeps_unmatched_build() : kind.keeps_unmatched_probe();
+        memory.pages += pages_of_side(rows, spec.options.chunks, memory.page_rows, radix_bits, keyless);
     }
-    // Result rows need places of their own, which an index's probes count before they write.
-    memory.second_pass = spec.options.second_pass && spec.join.result != JoinResultKind::kRows;
+    // Result rows need places of their own, which an index's probes count before they write; rows that are given once,
+    // or for having no partner, are marked by such probes.
+    memory.second_pass = spec.options.second_pass && kind.inner() && spec.join.result != JoinResultKind::kRows;
     const uint64_t group_rows = group_rows_for(spec, memory.second_pass, row_bytes, limit_bytes);
     memory.group_pages = std::max<uint64_t>(2, (group_rows + memory.page_rows - 1) / memory.page_rows);
     if (memory.second_pass) {

@@ -17,6 +17,10 @@ struct CoherentMemory {
     uint64_t group_pages = 0;  // of a side's rows that are joined together, or of build rows that are indexed
     uint64_t staged_rows = 0;  // probe rows that are gathered at once; 0: probes read far pages
     uint64_t probe_tiles = 0;
+    // Marks, a byte each, of what has met a partner, where the kind of join asks for them: places of the index, and
+    // probe rows of a build partition that comes in parts, as many at once.
+    uint64_t build_marks = 0;
+    uint64_t marked_rows = 0;
     bool second_pass = false;   // of both sides, not an index
     int split_bits = 0;         // radix bits of the second pass
     uint64_t result_bytes = 0;  // of a buffer of result rows
@@ -36,6 +40,9 @@ struct CoherentMemory {
     // Pages that fit so much GPU memory beside the rest.
     uint64_t near_pages(uint64_t free_bytes) const;
 };
+
+// Stripes of a range of addresses that so many bytes of pages are cut from, where they are mapped.
+uint64_t mapped_stripe_bytes(uint64_t bytes);
 
 // limit_bytes: GPU memory that the join may take in all. Throws kInvalid for what cannot work.
 CoherentMemory coherent_join_memory(const CoherentJoinSpec& spec, const GpuFacts& gpu, uint64_t limit_bytes);

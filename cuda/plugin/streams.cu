@@ -7,6 +7,7 @@
 
 #include "baseline_join/baseline_join.hpp"
 #include "coherent_join/coherent_join.hpp"
+#include "coherent_join/coherent_shape.hpp"
 #include "device/guard.hpp"
 #include "memory_model/baseline_memory.hpp"
 #include "plugin/functions.hpp"
@@ -164,12 +165,17 @@ void begin_staged_join(spillway_cuda_gpu* gpu, const StagedJoinSpec* spec, const
 
 void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, spillway_cuda_stream** stream,
                          spillway_cuda_status* status) {
+    bool mapping = false;
     with_device(gpu, stream, status, [&] {
         check(*spec);
+        CoherentShape::make(*spec, gpu->device);  // refuses what cannot work anywhere
+        mapping = spec->options.mapped;
         const uint64_t bytes = std::min(spec->options.device_bytes, gpu->device.memory().free_bytes());
         begin(gpu, *spec, bytes, "a join out of core", nullptr, stream,
               [&](Device& device, SpillDisk*) { return std::make_unique<CoherentJoin>(device, *spec); });
     });
+    // What is refused now is what this machine's driver cannot map.
+    if (mapping && status->code == SPILLWAY_CUDA_INVALID) status->code = SPILLWAY_CUDA_UNSUPPORTED;
 }
 
 void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec, const DiskCalls* disk,

@@ -78,15 +78,4 @@ void BuildSide::index(const std::vector<uint64_t>& partitions) {
     if (marks_) SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks_.as(), 0, marks_.bytes(), device_.stream()));
 }
 
-std::vector<RowPiece> BuildSide::pieces(uint64_t partition) const {
-    std::vector<RowPiece> pieces;
-    uint64_t left = pages_.rows(partition);
-    for (const uint32_t page : pages_.pages(partition)) {
-        const uint64_t rows = std::min(left, pages_.page_rows());
-        pieces.push_back({page * pages_.page_rows(), rows, partition});
-        left -= rows;
-    }
-    return pieces;
-}
-
 }}  // namespace spillway::cuda::staged_join

@@ -32,8 +32,6 @@ class BuildSide {
     void finish(RowSpiller& spiller);
     // Sorts the pages of these partitions and clears all marks.
     void index(const std::vector<uint64_t>& partitions);
-    // The pages of a partition as pieces of pages().data().
-    std::vector<RowPiece> pieces(uint64_t partition) const;
 
     // Pieces of resident partitions, and the others.
     struct Split {

@@ -206,7 +206,7 @@ class SpilledJoin {
         pass.marks = side.marks();
         pass.marked = state_.shape.rules.build_marked;
         pass.build_side = true;
-        state_.joiner.lone(pass, side.pieces(partition));
+        state_.joiner.lone(pass, side.pages().pieces(partition));
     }
 
     // Probe rows once more, now that all parts of the build side have marked them.

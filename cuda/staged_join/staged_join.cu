@@ -36,7 +36,7 @@ void give_resident_rows(JoinState& state) {
             pass.marks = state.build.marks();
             pass.marked = state.shape.rules.build_marked;
             pass.build_side = true;
-            state.joiner.lone(pass, state.build.pieces(partition));
+            state.joiner.lone(pass, state.build.pages().pieces(partition));
         }
         state.build.pages().release(partition);
     }

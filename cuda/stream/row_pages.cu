@@ -63,6 +63,18 @@ RowPages::RowPages(Device& device, Parcels& parcels, uint32_t row_words, uint64_
     for (uint64_t page = pages; page > 0; --page) free_.push_back(static_cast<uint32_t>(page - 1));
 }
 
+std::vector<RowPiece> RowPages::pieces(uint64_t partition) const {
+    const List& list = lists_[partition];
+    std::vector<RowPiece> pieces;
+    uint64_t left = list.rows;
+    for (const uint32_t page : list.pages) {
+        const uint64_t rows = std::min(left, page_rows_);
+        pieces.push_back({page * page_rows_, rows, partition});
+        left -= rows;
+    }
+    return pieces;
+}
+
 uint64_t RowPages::pages_for(uint64_t partition, uint64_t more_rows) const {
     const List& list = lists_[partition];
     return (list.rows + more_rows + page_rows_ - 1) / page_rows_ - list.pages.size();

@@ -39,6 +39,8 @@ class RowPages {
     uint64_t rows(uint64_t partition) const { return lists_[partition].rows; }
     const std::vector<uint32_t>& pages(uint64_t partition) const { return lists_[partition].pages; }
 
+    // The pages of a partition as pieces of data().
+    std::vector<RowPiece> pieces(uint64_t partition) const;
     // Pages that so many more rows take.
     uint64_t pages_for(uint64_t partition, uint64_t more_rows) const;
     // Appends pieces of the batch to their partitions' lists; there must be pages enough.

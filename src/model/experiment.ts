@@ -10,6 +10,14 @@ export type FarPartitioner = (typeof deviceFarPartitioners)[number];
 /** What a join makes of a build side in GPU memory, past which the probe side streams (cuda/baseline_join). */
 export type StreamProbe = (typeof deviceStreamProbes)[number];
 
+const coPartitionJoins = ["hash", "bucket-chaining"] as const;
+/** How partitions of both sides are joined in shared memory. */
+export type CoPartitionJoin = (typeof coPartitionJoins)[number];
+
+const pagePlaces = ["listed", "mapped"] as const;
+/** How pages of kernels are found. */
+export type PagePlaces = (typeof pagePlaces)[number];
+
 /** Pages or stripes that take turns: so many of GPU memory, then so many of host memory. */
 export interface Interleave {
     readonly device: number;
@@ -30,9 +38,16 @@ export interface ExperimentOptions {
     /**
      * Pages of joins by kernels take turns: `device` of them in GPU memory, then `far` in host memory (section 5.3 of
      * that paper); so do stripes of 16 MiB of the table of `"npj-far"`. Whole numbers from 0 to
-     * 65,536, not both 0. Defaults to as many in GPU memory as fit, spread evenly.
+     * 65,536, not both 0. Defaults to as many in GPU memory as fit, spread evenly, or fewer where the machine's speeds
+     * predict less time with them.
      */
     interleave?: Interleave;
+    /**
+     * Where pages of joins by kernels come from: `"listed"`, one by one of GPU and host memory, or `"mapped"`, cut from
+     * one range of addresses whose stripes of 2 or 16 MiB of both take turns (section 5.3 of that paper). Where the
+     * driver maps no memory of the host, that is the error UNSUPPORTED_TYPE. Defaults to `"listed"`.
+     */
+    pages?: PagePlaces;
     /**
      * Share of what a join or group-by out of core keeps in pages that has room in GPU memory, from 0 to 1: partitions
      * of the build side by copy engines, pages of both sides by kernels, rows of a group-by. Defaults to as much as
@@ -48,6 +63,12 @@ export interface ExperimentOptions {
     radixBits?: number;
     /** The same of the second pass, from 0 to 14; the GPU takes 1 to 8. */
     secondRadixBits?: number;
+    /**
+     * Tables that join partitions of `triton`'s counts in the shared memory of a block: `"hash"`, with as many buckets
+     * as fit it, or `"bucket-chaining"`, with the 2,048 of that paper. Either chains the rows of a bucket. Rows of a
+     * result are found by an index instead. Defaults to `"hash"`.
+     */
+    coPartitionJoin?: CoPartitionJoin;
     /** Thread blocks of the first pass of joins by kernels, from 1 to 1,024. Defaults to one per multiprocessor. */
     partitionBlocks?: number;
     /**
@@ -73,10 +94,12 @@ export interface ExperimentOptions {
 const experimentNames = [
     "partitioner",
     "interleave",
+    "pages",
     "residentShare",
     "chunkRows",
     "radixBits",
     "secondRadixBits",
+    "coPartitionJoin",
     "partitionBlocks",
     "gatherBlocks",
     "streamProbe",
@@ -88,6 +111,7 @@ const kernels = [
     "chunkRows",
     "radixBits",
     "secondRadixBits",
+    "coPartitionJoin",
     "partitionBlocks",
     "gatherBlocks"
 ] as const satisfies readonly (keyof ExperimentOptions)[];
@@ -97,7 +121,7 @@ const experimentsOf: Readonly<
     Record<OutOfCoreJoinAlgorithm | typeof cpuJoinAlgorithm, readonly (keyof ExperimentOptions)[]>
 > = {
     staged: ["residentShare", "chunkRows", "radixBits"],
-    triton: [...kernels, "interleave", "residentShare"],
+    triton: [...kernels, "interleave", "pages", "residentShare"],
     "triton-uncached": kernels,
     "stream-probe": ["streamProbe", "chunkRows", "overlap"],
     "npj-far": ["interleave", "chunkRows"],
@@ -150,6 +174,11 @@ export function checkExperiment(value: unknown, where = "experiment"): Experimen
             });
         }
     }
+    const { coPartitionJoin } = given;
+    if (coPartitionJoin !== undefined) {
+        experiment.coPartitionJoin = checkOneOf(coPartitionJoin, option("coPartitionJoin"), coPartitionJoins);
+    }
+    if (given["pages"] !== undefined) experiment.pages = checkOneOf(given["pages"], option("pages"), pagePlaces);
     if (given["partitioner"] !== undefined) {
         experiment.partitioner = checkOneOf(given["partitioner"], option("partitioner"), deviceFarPartitioners);
     }

@@ -55,8 +55,12 @@ export interface OutOfCoreCoherent {
     readonly gatherBlocks: number;
     /** null: as many pages in GPU memory as fit. */
     readonly interleave: Interleave | null;
+    /** Pages are cut from one range of addresses, whose stripes of GPU and host memory take turns. */
+    readonly mapped: boolean;
     /** Radix bits of the second pass; null: as many as partitions need to fit shared memory. */
     readonly secondRadixBits: number | null;
+    /** Buckets of the tables that join its partitions; null: as many as fit shared memory. */
+    readonly tableBuckets: number | null;
 }
 
 /** A join that others are compared with: no rows that arrive on the GPU leave it again but as result rows. */
@@ -186,6 +190,12 @@ export interface OutOfCoreWork {
     readonly streams: readonly string[];
 }
 
+/** Pages that take turns, so many of GPU memory and then so many of host memory, about; and why. */
+export interface OutOfCoreTurns extends Interleave {
+    /** As many of GPU memory as fit; fewer, so that the link and GPU memory take as long; or as they were asked for. */
+    readonly reason: "capacity" | "bandwidth" | "asked";
+}
+
 /** The same of a join. */
 export interface OutOfCoreJoinWork extends OutOfCoreWork {
     /** In GPU memory, of a partition of mean size; what becomes of its parts in shared memory. */
@@ -196,6 +206,8 @@ export interface OutOfCoreJoinWork extends OutOfCoreWork {
      * before hash tables, have the second pass. null: not known.
      */
     readonly multiprocessors: { readonly firstPass: number; readonly fetch: number; readonly join: number } | null;
+    /** Coherent path: where pages lie. null: rows take another path. */
+    readonly turns: OutOfCoreTurns | null;
 }
 
 /** Whether a Bloom filter of the build side's keys drops probe rows before they are spilled; sizes have its words. */

@@ -9,6 +9,7 @@ import type {
     OutOfCoreJoinWork,
     OutOfCorePath,
     OutOfCoreStage,
+    OutOfCoreTurns,
     OutOfCoreWork
 } from "./out-of-core-stage.js";
 
@@ -25,11 +26,13 @@ export function outOfCoreLines(stage: OutOfCoreStage): string[] {
     const where =
         coherent === null
             ? `${Math.round(100 * resident)} % of them stay in GPU memory`
-            : `in ${formatCount(sizes.pages)} pages of GPU and host memory, partitioner ${coherent.partitioner}`;
+            : `in ${formatCount(sizes.pages)} ${coherent.mapped ? "mapped " : ""}pages${turnsText(work.turns)}, ` +
+              `partitioner ${coherent.partitioner}`;
     return [
         pathLine(path),
         `2^${sizes.radixBits} partitions, ${where}, chunks of ${formatCount(sizes.chunkRows)} rows`,
-        `second pass: 2^${work.secondPassBits} parts of each, ${partsLine[work.secondPass]} in shared memory; ` +
+        `second pass: 2^${work.secondPassBits} parts of each, ${partsLine[work.secondPass]}` +
+            `${bucketsText(work, coherent)} in shared memory; ` +
             noHistogram,
         streamsLine(work, sizes),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
@@ -40,6 +43,26 @@ export function outOfCoreLines(stage: OutOfCoreStage): string[] {
         ...(layout.keys === "hashed" ? [hashedLine] : []),
         ...gatherLines(layout, predicted, heldBytes)
     ];
+}
+
+const whyTurns = {
+    capacity: "as many of GPU memory as fit",
+    bandwidth: "so that GPU memory and the link take as long",
+    asked: "as asked for"
+} as const;
+
+function bucketsText({ secondPass }: OutOfCoreJoinWork, coherent: OutOfCoreStage["coherent"]): string {
+    const buckets = coherent?.tableBuckets ?? null;
+    return secondPass === "hashTables" && buckets !== null ? ` of ${formatCount(buckets)} buckets` : "";
+}
+
+/** Which pages lie where. */
+function turnsText(turns: OutOfCoreTurns | null): string {
+    if (turns === null) return "";
+    const { device, far, reason } = turns;
+    if (far === 0) return ` of GPU memory (${whyTurns[reason]})`;
+    if (device === 0) return ` of host memory (${whyTurns[reason]})`;
+    return ` of GPU and host memory in turns, ${device} to ${far} (${whyTurns[reason]})`;
 }
 
 const noHistogram = "no histogram (partitions are lists of pages)";
@@ -187,12 +210,15 @@ export function outOfCoreTreeLines(stage: OutOfCoreTreeStage): string[] {
     const order = [...new Set(flows.flatMap(({ steps }) => steps.map(({ operator }) => operator)))];
     const lines = order.map((at) => {
         const one = predicted.operators[at];
-        const { sizes } = operators[at]?.kind === "join" ? operators[at].join : (operators[at] as GroupOperator).group;
+        const operator = operators[at];
+        const { sizes } = operator?.kind === "join" ? operator.join : (operator as GroupOperator).group;
+        const isByKernels = operator?.kind === "join" && operator.join.coherent !== null;
+        const where = isByKernels ? "of their pages are in GPU memory, by kernels alone" : "of them stay there";
         const rows = (one?.rowsIn ?? []).map(formatCount).join(" x ");
         return (
             `${one?.name} ${at}: ${rows} rows in, about ${formatCount(one?.rowsOut ?? 0)} out, ` +
             `${formatBytes(one?.deviceBytes ?? 0)} of GPU memory, 2^${sizes.radixBits} partitions, ` +
-            `${Math.round(100 * (one?.residentShare ?? 0))} % of them stay there`
+            `${Math.round(100 * (one?.residentShare ?? 0))} % ${where}`
         );
     });
     const ways = flows.map(({ steps }, at) => {

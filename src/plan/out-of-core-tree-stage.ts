@@ -7,7 +7,7 @@ import type {
     OutOfCoreGroupShape,
     OutOfCoreGroupSizes
 } from "./out-of-core-group-stage.js";
-import type { OutOfCoreGathered, OutOfCorePart, OutOfCoreShape, OutOfCoreSizes } from "./out-of-core-stage.js";
+import type { OutOfCoreGathered, OutOfCoreJoin, OutOfCorePart, OutOfCoreShape } from "./out-of-core-stage.js";
 import type { HeldGroups, StageCommon } from "./stage.js";
 
 /** Where a value is in the result rows of an operator. */
@@ -49,8 +49,11 @@ export interface OutOfCoreFlow {
     readonly steps: readonly OutOfCoreStep[];
 }
 
+/** coherent: null where copy engines bring chunks into GPU memory and packed rows out. */
+export type OutOfCoreTreeJoin = OutOfCoreShape & Pick<OutOfCoreJoin, "sizes" | "coherent">;
+
 export type OutOfCoreOperator =
-    | { readonly kind: "join"; readonly join: OutOfCoreShape & { readonly sizes: OutOfCoreSizes } }
+    | { readonly kind: "join"; readonly join: OutOfCoreTreeJoin }
     | { readonly kind: "group"; readonly group: OutOfCoreGroupShape & { readonly sizes: OutOfCoreGroupSizes } };
 
 /** As OutOfCorePart, but that a column of a source is that of a flow: -1 where the value comes from the GPU. */

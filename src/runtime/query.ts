@@ -95,7 +95,8 @@ export interface JoinOptions<
      * - `"cpu-partitioned"`: the CPU partitions both sides, the GPU joins the partitions (Sioulas et al.,
      *   "Hardware-conscious Hash-Joins on GPUs", ICDE 2019; section 6.2.4 of the Triton paper).
      *
-     * The last five make inner joins of two relations; the last three are there to compare with.
+     * The last five join two relations. `"triton"` and `"triton-uncached"` make each type of join, of keys of 8 bytes
+     * together where it is no inner one; the last three make inner joins and are there to compare with.
      *
      * `"cpu-radix"` is the radix join of the CPU engine, whatever the device and the sizes.
      */

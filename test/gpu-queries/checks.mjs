@@ -117,7 +117,7 @@ export async function compare(gpu, cpu, make) {
 
 const experiments = new Set([
     ...["partitioner", "interleave", "residentShare", "chunkRows", "radixBits", "secondRadixBits"],
-    ...["partitionBlocks", "gatherBlocks"]
+    ...["partitionBlocks", "gatherBlocks", "pages", "coPartitionJoin"]
 ]);
 
 /** The options `debug` and `experiment` of what a query turns, told together. */

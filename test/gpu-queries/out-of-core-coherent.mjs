@@ -20,7 +20,10 @@ const turns = [
     ...["standard", "linear", "shared", "hierarchical", "bulk"].map((partitioner) => ({ partitioner })),
     { partitionBlocks: 5, gatherBlocks: 3 },
     { secondRadixBits: 3 },
-    { interleave: { device: 1, far: 3 } }
+    { coPartitionJoin: "bucket-chaining" },
+    { interleave: { device: 1, far: 3 } },
+    { pages: "mapped" },
+    { pages: "mapped", interleave: { device: 1, far: 3 } }
 ];
 /** Keys, whether NULLs equal each other, columns beside them. */
 const cases = [
@@ -71,6 +74,17 @@ function joinsOf(cpu) {
     });
 }
 
+/** What it can do; a machine whose memory cannot be mapped says so, and runs nothing else instead. */
+async function unlessMapped({ pages }, run) {
+    try {
+        return await run();
+    } catch (error) {
+        if (pages !== "mapped" || error.code !== "UNSUPPORTED_TYPE") throw error;
+        console.log(`    ${error.message}`);
+        return null;
+    }
+}
+
 async function partitioners(cpu) {
     const { device, radixBits, chunkRows } = sizes;
     const joins = joinsOf(cpu);
@@ -80,11 +94,78 @@ async function partitioners(cpu) {
         for (const { make, expected, what, spills } of joins) {
             const query = make(gpu);
             await check(`${name}, ${JSON.stringify(more)}: ${what}`, () =>
-                compareWith(query, expected, () => misbehaved(query, spills))
+                unlessMapped(more, () => compareWith(query, expected, () => misbehaved(query, spills)))
             );
         }
         await gpu.close();
     }
+}
+
+/** Group-bys of a join by kernels, and of a join of one: its rows go on in GPU memory. */
+async function operatorsAbove(cpu) {
+    const rows = options.small ? [600, 900] : [60_000, 90_000];
+    const random = randomNumbers(8700);
+    const tables = rows.map((count, side) => {
+        const suffix = side === 0 ? "_l" : "_r";
+        return relation(random, { keys: ["int64"], side, rows: count, domain: rows[0], nullPercent: 0, suffix });
+    });
+    const aggregates = { n: { count: "*" }, l: { sum: "p_int64_l" }, r: { sum: "p_int64_r" } };
+    const queries = {
+        "groups by the key": (joined) => joined.groupBy({ keys: ["k0"], aggregates }),
+        sums: (joined) => joined.groupBy({ keys: [], aggregates }),
+        "groups of a join with a third relation": (joined, third) =>
+            joined
+                .join(third, { on: "k0", select: ["k0", "p_int64_l", "p_int64_r"] })
+                .groupBy({ keys: ["k0"], aggregates })
+    };
+    const { device, radixBits, chunkRows } = sizes;
+    const turned = knobs({ radixBits, chunkRows: 16 * chunkRows });
+    const memory = { host: "4GiB", device: options.small ? "256MiB" : device };
+    const gpu = await openRuntime({ device: "gpu", memory, ...turned });
+    const ranAsTree = ({ stages }) =>
+        stages[0]?.device?.outOfCoreTree === undefined ? `ran ${stages[0]?.algorithm}` : null;
+    for (const [what, make] of Object.entries(queries)) {
+        for (const type of ["inner", "left", "full"]) {
+            const queryOn = (runtime) => {
+                const named = runtime === cpu ? {} : { algorithm };
+                const [left, right] = tables.map((table) => runtime.fromTable(table));
+                const select = ["k0", "p_int64_l", "p_int64_r"];
+                return make(runtime.join({ left, right, on: "k0", type, select, ...named }), left);
+            };
+            await check(`${name}: ${what}, ${type} join`, () =>
+                compareWith(queryOn(gpu), reference(queryOn(cpu)), ranAsTree)
+            );
+        }
+    }
+    await gpu.close();
+}
+
+/** The same relations, in which every row has a partner, with experiments, by other types, and with a count above. */
+async function turnedJoins(gpu, { left, right, rows, what }, told) {
+    const others = [
+        ...[{ experiment: { pages: "mapped" } }, { experiment: { coPartitionJoin: "bucket-chaining" } }],
+        // Regions of the second pass that a block cannot hold.
+        { experiment: { secondRadixBits: options.small ? 1 : 3 } },
+        ...["left", "full", "semi", "anti"].map((type) => ({ type }))
+    ];
+    for (const more of others) {
+        await check(`${name}: ${what}, counted, ${JSON.stringify(more)}`, () =>
+            unlessMapped(more.experiment ?? {}, async () => {
+                const other = gpu.join({ left, right, on: "k", algorithm, ...more });
+                const counted = await other.count();
+                return counted === (more.type === "anti" ? 0 : rows) ? told(other) : `${counted} rows`;
+            })
+        );
+    }
+    await check(`${name}: ${what}, a count above the join`, async () => {
+        const joined = gpu.join({ left, right, on: "k", algorithm });
+        const above = joined.groupBy({ keys: [], aggregates: { n: { count: "*" } } });
+        const n = Number((await above.toTable()).getChild("n")?.get(0));
+        const { predictedMs, actualMs, device: ran } = above.report().stages[0];
+        console.log(`    ${actualMs.toFixed(0)} ms, predicted ${predictedMs.toFixed(0)}`);
+        measure({ actualMs, predictedMs });
+        return n === rows && ran?.outOfCoreTree !== undefined ? null : `${n} rows`;
+    });
 }
 
 /** Relations of which a limit holds few pages: rates, and what the link carried beside what was planned. */
@@ -97,7 +178,7 @@ export async function largeCoherentJoins(cpu) {
     const left = await gpu.generate(keyed(rows, 1), "memory");
     const right = await gpu.generate(keyed(rows, 2), "memory");
     const query = gpu.join({ left, right, on: "k", algorithm });
-    const told = () => {
+    const told = (query) => {
         const { h2dBytes, d2hBytes, buildMs, probeMs, spilledMs, spilledRows, predicted } = linkOf(query.report());
         const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(2)} GB`;
         const phases = (of) => [of.buildMs, of.probeMs, of.spilledMs].map((ms) => ms.toFixed(0)).join(" + ");
@@ -117,14 +198,15 @@ export async function largeCoherentJoins(cpu) {
     for (const run of ["first", "second"]) {
         await check(`${name}: 2^${bits} x 2^${bits} rows of 16 bytes in ${device}, counted, ${run}`, async () => {
             const counted = await query.count();
-            return counted === rows ? told() : `${counted} rows`;
+            return counted === rows ? told(query) : `${counted} rows`;
         });
     }
     await check(`${name}: 2^${bits} x 2^${bits} rows of 16 bytes in ${device}, batches`, async () => {
         let found = 0;
         for await (const batch of query.batches()) found += batch.numRows;
-        return found === rows ? told() : `${found} rows`;
+        return found === rows ? told(query) : `${found} rows`;
     });
+    await turnedJoins(gpu, { left, right, rows, what: `2^${bits} x 2^${bits} rows in ${device}` }, told);
     // The CPU engine and this process take too long for more rows.
     if (bits <= 26) {
         await check(`${name}: 2^${bits} x 2^${bits} rows of 16 bytes in ${device}, hash of all rows`, async () => {
@@ -148,4 +230,5 @@ export async function largeCoherentJoins(cpu) {
 
 export async function coherentJoins(cpu) {
     await partitioners(cpu);
+    await operatorsAbove(cpu);
 }

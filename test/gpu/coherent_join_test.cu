@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coherent_join/coherent_join.hpp"
@@ -12,6 +13,7 @@
 #include "gpu_test.hpp"
 #include "support/coherent_check.hpp"
 #include "support/error_of.hpp"
+#include "support/join_kinds.hpp"
 
 namespace spillway::gpu_test {
 
@@ -138,6 +140,33 @@ GPU_TEST("coherent join: pages of either tier, of both in turns, of what is free
     }
 }
 
+// As above, of one range of addresses: a machine whose driver maps no memory of the host has device stripes alone.
+GPU_TEST("coherent join: pages of a mapped range") {
+    const uint64_t rows = small_or_full(200'000, 2'000'000);  // several stripes of 2 MiB
+    const std::vector<uint64_t> keys = dense_permutation(rows, test_seed());
+    const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()));
+    for (const auto& [device, host] : {std::pair<uint32_t, uint32_t>{1, 1}, {1, 3}, {0, 1}, {1, 0}}) {
+        for (const auto result : {JoinResultKind::kRows, JoinResultKind::kSums}) {
+            BaselineSpec spec = check.spec(result, 3, rows / 3, host == 0 ? kNearOnly : far_shares(device, host));
+            spec.coherent.page_rows = 4096;
+            spec.coherent.mapped = true;
+            const BaselineOutcome outcome = check.run(spec);
+            check.check().check(spec, outcome, std::to_string(device) + ":" + std::to_string(host));
+            const uint64_t far_rows = outcome.report.spilled_rows[0] + outcome.report.spilled_rows[1];
+            CHECK_EQ(far_rows > 0, spec.shares.host > 0);
+            CHECK_EQ(far_rows<2 * rows, spec.shares.device> 0);
+        }
+    }
+    BaselineSpec spec = check.spec(JoinResultKind::kSums, 3, rows / 3, far_shares(0, 1));
+    if (spec.shares.host == 0) return;
+    spec.coherent.page_rows = 4096;
+    spec.coherent.mapped = true;
+    spec.join.sizes.spill_bytes = 2 << 20;
+    const cuda::Error error = error_of([&] { check.run(spec); });
+    CHECK_EQ(error.code(), ErrorCode::kOutOfMemory);
+    CHECK(error.tier == Tier::kHost);
+}
+
 GPU_TEST("coherent join: shares of multiprocessors, chunks, times of stages") {
     const uint64_t rows = small_or_full(1500, 20000);
     const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
@@ -252,6 +281,137 @@ GPU_TEST("coherent join: rows without a key, sides without a payload") {
             }
         }
     }
+}
+
+// Rows without a key and without a partner on both sides, in pages of either tier.
+GPU_TEST("coherent join: every kind, with rows that have no key") {
+    const uint64_t rows = small_or_full(700, 30000);
+    size_t turn = test_seed();
+    for (const NamedJoinKind& named : kNamedJoinKinds) {
+        for (const uint32_t width : {4U, 8U}) {
+            const std::vector<uint64_t> keys = repeated_keys(sparse_keys(rows / 3, test_seed()), 3, test_seed());
+            const std::vector<uint64_t> foreign = foreign_keys(keys, 2 * rows, 0.6, test_seed());
+            for (const double null_share : {0.0, 0.2, 1.0}) {
+                if (!full_suite() && ++turn % 3 != 0) continue;
+                const KeyedRelation build(keys, width, {width}, test_seed(), null_share);
+                const KeyedRelation probe(foreign, width, {width}, test_seed() + 1, null_share == 1 ? 0 : null_share);
+                BaselineCheck check(build, probe, named.kind);
+                check.cuts[0] = {rows / 2 + 1, 0, 37};
+                check.cuts[1] = {31, rows};
+                for (const auto result : {JoinResultKind::kRows, JoinResultKind::kSums, JoinResultKind::kCount}) {
+                    BaselineSpec spec = check.spec(result, ample_sizes(2 * rows, 4, rows / 2));
+                    spec.shares = kMixed;
+                    spec.coherent.group_rows = rows / 5;
+                    spec.coherent.chunks = static_cast<uint32_t>(rows);
+                    check.expect(kCoherent, spec,
+                                 std::string(named.name) + ", NULLs: " + std::to_string(null_share) + ", result " +
+                                     std::to_string(static_cast<int>(result)));
+                }
+            }
+        }
+    }
+}
+
+GPU_TEST("coherent join: every kind of sides of which one has no rows, or none in a partition") {
+    const std::vector<uint64_t> keys = sparse_keys(small_or_full(150, 4000), test_seed());
+    const std::vector<uint64_t> seven(keys.begin(), keys.begin() + 7);
+    for (const NamedJoinKind& named : kNamedJoinKinds) {
+        for (const auto& [of_build, of_probe] : {std::pair<std::vector<uint64_t>, std::vector<uint64_t>>{{}, keys},
+                                                 {keys, {}},
+                                                 {{}, {}},
+                                                 {seven, keys},
+                                                 {keys, seven}}) {
+            const KeyedRelation build(of_build, 8, {8}, test_seed());
+            const KeyedRelation probe(of_probe, 8, {8}, test_seed() + 1);
+            const BaselineCheck check(build, probe, named.kind);
+            // More groups of build rows than are ahead at once, without a probe row between them.
+            BaselineSpec spec = check.spec(JoinResultKind::kRows, ample_sizes(4000, 6, 4000));
+            spec.coherent.group_rows = 32;
+            spec.shares = kMixed;
+            check.expect(kCoherent, spec,
+                         std::string(named.name) + ", " + std::to_string(of_build.size()) + " x " +
+                             std::to_string(of_probe.size()) + " rows");
+        }
+    }
+}
+
+// Build partitions in parts: probe rows are marked by one part after the other, all at once or a slice at a time.
+GPU_TEST("coherent join: every kind of a hot key, whose partition comes in parts") {
+    const uint64_t rows = small_or_full(600, 9000);
+    const std::vector<uint64_t> hot = one_hot_key(rows, 0.1, test_seed());
+    const std::vector<uint64_t> foreign = foreign_keys(hot, rows / 3, 0.6, test_seed());
+    for (const NamedJoinKind& named : kNamedJoinKinds) {
+        const KeyedRelation build(hot, 8, {8}, test_seed(), 0.05);
+        const KeyedRelation probe(foreign, 8, {8}, test_seed() + 1, 0.05);
+        const BaselineCheck check(build, probe, named.kind);
+        for (const int radix_bits : {0, 3}) {
+            for (const uint64_t marked_rows : {uint64_t{0}, rows / 20}) {
+                for (const auto result : {JoinResultKind::kRows, JoinResultKind::kCount}) {
+                    BaselineSpec spec = check.spec(result, ample_sizes(rows, radix_bits, rows / 2));
+                    spec.shares = kMixed;
+                    spec.coherent.group_rows = rows / 10;
+                    spec.coherent.marked_rows = marked_rows;
+                    check.expect(kCoherent, spec,
+                                 std::string(named.name) + ", " + std::to_string(radix_bits) + " bits, marks of " +
+                                     std::to_string(marked_rows) + " rows");
+                }
+            }
+        }
+    }
+}
+
+// Regions of the second pass of far more rows than a block has room for, 8,448 at most: with many keys, or one in half
+// of them; in a partition that fits a group and in one that comes in parts.
+GPU_TEST("coherent join: a third pass of counts and sums") {
+    const uint64_t rows = small_or_full(100'000, 400'000);
+    const std::vector<uint64_t> unique = sparse_keys(rows, test_seed());
+    const std::vector<uint64_t> hot = one_hot_key(rows, 0.5, test_seed());
+    for (const uint32_t width : {4U, 8U}) {
+        for (const bool is_hot : {false, true}) {
+            // Each probe row of a hot key has half of the build rows for partners.
+            const std::vector<uint64_t>& keys = is_hot ? hot : unique;
+            const CoherentCheck check(keys, foreign_keys(keys, is_hot ? 20 : rows, 0.8, test_seed()), width);
+            for (const uint64_t group_rows : {2 * rows, rows / 4 * 3}) {
+                BaselineSpec spec = check.spec(JoinResultKind::kSums, 0, group_rows, kMixed);
+                spec.coherent.page_rows = 256;
+                spec.coherent.split_bits = 1;
+                check.expect(spec, std::to_string(width) + " bytes, groups of " + std::to_string(group_rows) + " rows");
+            }
+        }
+    }
+    const CoherentCheck check(unique, unique);
+    BaselineSpec spec = check.spec(JoinResultKind::kCount, 0, 2 * rows, kFarOnly);
+    spec.coherent.page_rows = 256;
+    spec.coherent.split_bits = 1;
+    PinnedChunks build = check.check().chunks(0, spec.join.sizes);
+    PinnedChunks probe = check.check().chunks(1, spec.join.sizes);
+    const auto join = cuda::open_baseline_join(test_device(), kCoherent, spec);
+    join->run(cuda::kBuildSide, build, nullptr);
+    join->run(cuda::kProbeSide, probe, nullptr);
+    CHECK_EQ(join->report().result_rows, rows);
+    const auto is_third = [](const cuda::PhaseTimer::Phase& stage) { return stage.name == std::string("third pass"); };
+    const cuda::StageTimes stages = join->stages();
+    CHECK(std::any_of(stages.begin(), stages.end(), is_third));
+}
+
+GPU_TEST("coherent join: tables of few buckets") {
+    const uint64_t rows = small_or_full(30'000, 200'000);
+    const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
+    for (const uint32_t width : {4U, 8U}) {
+        const CoherentCheck check(repeated_keys(keys, 2, test_seed()), foreign_keys(keys, rows, 0.8, test_seed()),
+                                  width);
+        for (const uint32_t buckets : {16U, 19U, 2048U, 1U << 30}) {
+            BaselineSpec spec = check.spec(JoinResultKind::kSums, 2, 2 * rows, kMixed);
+            spec.coherent.page_rows = 256;
+            spec.coherent.table_buckets = buckets;
+            check.expect(spec, std::to_string(width) + " bytes, " + std::to_string(buckets) + " buckets");
+        }
+    }
+    const CoherentCheck check(keys, keys);
+    BaselineSpec spec = check.spec(JoinResultKind::kCount, 2, 2 * rows, kMixed);
+    spec.coherent.page_rows = 256;
+    spec.coherent.table_buckets = 15;
+    CHECK_EQ(error_of([&] { check.run(spec); }).code(), ErrorCode::kInvalid);
 }
 
 GPU_TEST("coherent join: as many pages in GPU memory as it may take") {

@@ -73,7 +73,7 @@ TEST(executor_out_of_core_by_kernels_alone_refuses_what_they_cannot_join) {
     refuses(stage);
     EXPECT(good.join.can_be_coherent());
     stage = good;
-    stage.join.kind.keep_unmatched_probe = true;
+    stage.join.key_columns = 1;
     EXPECT(!stage.join.can_be_coherent());
     refuses(stage);
     for (const cuda::ColumnWidths& widths : {cuda::ColumnWidths{8}, {4, 4}, {1}}) {

@@ -335,13 +335,11 @@ TEST(executor_out_of_core_trees_spill_to_disk) {
     GroupedJoinTest test(true);
     test.space = std::make_shared<SpillSpace>(folder.path());
     for (OutOfCoreOperator& op : test.tree.operators) {
-        std::visit(
-            [](auto& spec) {
-                spec.sizes.spill_bytes = 1000;
-                spec.sizes.disk_block_bytes = 500;
-                spec.sizes.disk_blocks = 3;
-            },
-            op);
+        auto* const group = std::get_if<cuda::StagedGroupBySpec>(&op);
+        cuda::StreamSizes& sizes = group != nullptr ? group->sizes : std::get<cuda::StagedJoinSpec>(op).sizes;
+        sizes.spill_bytes = 1000;
+        sizes.disk_block_bytes = 500;
+        sizes.disk_blocks = 3;
     }
     EXPECT(test.result() == test.expected());
     for (const cuda::StreamReport& report : test.report.operators) EXPECT(report.disk_written_bytes > 0);

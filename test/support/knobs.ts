@@ -3,7 +3,7 @@ import type { DebugKnobs, ExperimentOptions } from "spillway";
 
 const experiments: ReadonlySet<string> = new Set([
     ...["partitioner", "interleave", "residentShare", "chunkRows", "radixBits", "secondRadixBits"],
-    ...["partitionBlocks", "gatherBlocks"]
+    ...["partitionBlocks", "gatherBlocks", "pages", "coPartitionJoin"]
 ]);
 
 /** The options `debug` and `experiment` of what a test turns, told together. */

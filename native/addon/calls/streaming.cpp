@@ -87,7 +87,7 @@ Napi::Value encode_tree_report(Napi::Env env, const OutOfCoreTreeReport& report,
     auto reports = Napi::Array::New(env);
     for (size_t i = 0; i < operators.size(); ++i) {
         const size_t partitions = size_t{1} << sizes_of(operators[i]).radix_bits;
-        const bool is_join = std::holds_alternative<cuda::StagedJoinSpec>(operators[i]);
+        const bool is_join = join_of(operators[i]) != nullptr;
         const auto encode = is_join ? encode_join_report : encode_group_report;
         reports.Set(static_cast<uint32_t>(i), encode(env, report.operators[i], partitions));
     }

@@ -3,6 +3,7 @@
 
 #include <napi.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ cuda::StreamProbe decode_stream_probe(const Field& field);
 int32_t decode_split_bits(const Field& field);
 // Pages that take turns; null: none are named.
 cuda::StripeShares decode_interleave(const Field& field);
+// How kernels alone run the join; null: copy engines bring chunks in and packed rows out.
+std::optional<cuda::CoherentOptions> decode_coherent(const Field& field, const cuda::StagedJoinSpec& spec);
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe);
 cuda::StagedGroupBySpec decode_out_of_core_group(const Napi::Value& value, const std::string& path, bool draft);
 OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, const Source& source);
@@ -74,6 +77,7 @@ GroupResultColumn decode_group_result(const Field& field, const cuda::StagedGrou
 
 constexpr int32_t kSlotsMax = 64;
 constexpr int32_t kBlocksMax = 1 << 16;
+constexpr int32_t kTableBucketsMin = 16;  // as those of CoherentOptions
 // The last byte of a key with so many words more.
 constexpr int32_t null_byte_max(uint32_t key_columns) {
     return static_cast<int32_t>(8 * (1 + key_columns)) - 1;

@@ -70,27 +70,6 @@ cuda::StreamSizes decode_sizes(const Field& field, bool draft) {
     return sizes;
 }
 
-// null: copy engines bring chunks in and packed rows out.
-std::optional<cuda::CoherentOptions> decode_coherent(const Field& field, const cuda::StagedJoinSpec& spec) {
-    if (field.is_null()) return std::nullopt;
-    Fields fields(field);
-    cuda::CoherentOptions coherent;
-    coherent.device_bytes = fields["deviceBytes"].count(1);
-    coherent.partitioner = decode_partitioner(fields["partitioner"]);
-    coherent.partition_grid = static_cast<uint32_t>(fields["partitionBlocks"].int32(0, kBlocksMax));
-    coherent.gather_grid = static_cast<uint32_t>(fields["gatherBlocks"].int32(0, kBlocksMax));
-    coherent.split_bits = decode_split_bits(fields["secondRadixBits"]);
-    coherent.shares = decode_interleave(fields["interleave"]);
-    fields.finish();
-    const bool plain = spec.sizes.filter_words == 0 && spec.sizes.disk_blocks == 0;
-    if (!plain || !spec.can_be_coherent()) {
-        throw field.error(
-            "null, where a join gives other rows than pairs of a key and a column of its width, has a "
-            "filter or spills to disk");
-    }
-    return coherent;
-}
-
 // null: none of the joins that others are compared with.
 std::optional<BaselineChoice> decode_baseline(const Field& field, const OutOfCoreStage& stage) {
     if (field.is_null()) return std::nullopt;
@@ -342,6 +321,37 @@ cuda::StripeShares decode_interleave(const Field& field) {
     fields.finish();
     if (shares.device + uint64_t{shares.host} == 0) throw field.error("pages of some memory");
     return shares;
+}
+
+namespace {
+
+// null: as many as fit shared memory.
+uint32_t decode_table_buckets(const Field& field) {
+    return field.is_null() ? 0 : static_cast<uint32_t>(field.int32(kTableBucketsMin, kInt32Max));
+}
+
+}  // namespace
+
+std::optional<cuda::CoherentOptions> decode_coherent(const Field& field, const cuda::StagedJoinSpec& spec) {
+    if (field.is_null()) return std::nullopt;
+    Fields fields(field);
+    cuda::CoherentOptions coherent;
+    coherent.device_bytes = fields["deviceBytes"].count(1);
+    coherent.partitioner = decode_partitioner(fields["partitioner"]);
+    coherent.partition_grid = static_cast<uint32_t>(fields["partitionBlocks"].int32(0, kBlocksMax));
+    coherent.gather_grid = static_cast<uint32_t>(fields["gatherBlocks"].int32(0, kBlocksMax));
+    coherent.split_bits = decode_split_bits(fields["secondRadixBits"]);
+    coherent.shares = decode_interleave(fields["interleave"]);
+    coherent.mapped = fields["mapped"].boolean();
+    coherent.table_buckets = decode_table_buckets(fields["tableBuckets"]);
+    fields.finish();
+    const bool plain = spec.sizes.filter_words == 0 && spec.sizes.disk_blocks == 0;
+    if (!plain || !spec.can_be_coherent()) {
+        throw field.error(
+            "null, where rows are more than a key and a column of its width, and where a join has a filter or "
+            "spills to disk");
+    }
+    return coherent;
 }
 
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "addon/decode/decode.hpp"
@@ -22,10 +24,15 @@ OutOfCoreOperator decode_operator(const Field& field) {
         return op;
     }
     Fields join(fields["join"]);
-    OutOfCoreOperator op = decode_staged_join(join, false);
+    const cuda::StagedJoinSpec staged = decode_staged_join(join, false);
+    const std::optional<cuda::CoherentOptions> coherent = decode_coherent(join["coherent"], staged);
     join.finish();
     fields.finish();
-    return op;
+    if (!coherent) return staged;
+    cuda::CoherentJoinSpec spec;
+    spec.join = staged;
+    spec.options = *coherent;
+    return spec;
 }
 
 // A value of a result row of the join before.
@@ -176,7 +183,7 @@ class FlowDecoder {
         }
         const OutOfCoreOperator& first = operator_of(flow.steps[0]);
         flow.side = decode_chunk_side(side, *sources_[static_cast<size_t>(flow.source)], key_bytes_of(first),
-                                      widths_of(first, flow.steps[0].input), std::get_if<cuda::StagedJoinSpec>(&first));
+                                      widths_of(first, flow.steps[0].input), join_of(first));
         check_has_keys(side, first, flow.side.keys.size());
         const bool distinct = std::any_of(flow.side.columns.begin(), flow.side.columns.end(),
                                           [](const ChunkColumn& column) { return column.distinct.has_value(); });
@@ -200,10 +207,13 @@ class FlowDecoder {
             if (!pipe.is_null()) throw pipe.error("null in the first step, whose rows are of the source");
             return step;
         }
-        const auto* const from = std::get_if<cuda::StagedJoinSpec>(&operator_of(before.back()));
+        const cuda::StagedJoinSpec* const from = join_of(operator_of(before.back()));
         const bool rows = from != nullptr && from->result == cuda::JoinResultKind::kRows;
         if (!rows || !gives_rows(before.back())) throw field.error("a step behind the last input of a join of rows");
         const OutOfCoreOperator& op = operator_of(step);
+        if (std::holds_alternative<cuda::CoherentJoinSpec>(op)) {
+            throw field.error("another operator, where a join takes the pages of all rows before they come");
+        }
         step.pipe = decode_pipe(pipe, *from, op, step.input);
         check_has_keys(pipe, op, step.pipe.keys.size());
         return step;
@@ -215,7 +225,7 @@ class FlowDecoder {
     bool gives_rows(const TreeStep& step) const { return step.input + 1 == inputs_of(operator_of(step)); }
     // Without keys a join would pair all rows.
     void check_has_keys(const Field& field, const OutOfCoreOperator& op, size_t keys) const {
-        if (std::holds_alternative<cuda::StagedJoinSpec>(op) && keys == 0) throw field.error("an object with keys");
+        if (join_of(op) != nullptr && keys == 0) throw field.error("an object with keys");
     }
 
     const std::vector<OutOfCoreOperator>& operators_;

@@ -78,24 +78,13 @@ class OutOfCore {
     Error told(const Error& error) const { return way_.told(error); }
 
   private:
-    // A coherent join takes the pages of all rows before they come, so it is told how many rows each side has and in
-    // how many chunks they come: each chunk leaves the last page of every partition partly empty.
     GpuStream begin(GpuDevice& device) {
         if (stage_.baseline) return begin_baseline(device);
         if (!stage_.coherent) return GpuStream::begin(device, stage_.join, disk_.get());
-        cuda::CoherentJoinSpec spec;
-        spec.join = stage_.join;
-        spec.options = *stage_.coherent;
-        spec.options.page_rows = stage_.join.sizes.page_rows;
-        for (const int side : {kBuildSide, kProbeSide}) {
-            SPILLWAY_CHECK(inputs_[side].stream == nullptr);
-            spec.rows[side] = static_cast<uint64_t>(source_of(side).rows());
-            const uint64_t chunks = (spec.rows[side] + stage_.join.sizes.chunk_rows - 1) / stage_.join.sizes.chunk_rows;
-            // No pages suffice for so many: each chunk leaves one page at least, and kernels number fewer than 2^26.
-            const uint64_t counted = std::min<uint64_t>(chunks, std::numeric_limits<uint32_t>::max());
-            spec.options.chunks = std::max(spec.options.chunks, static_cast<uint32_t>(counted));
-        }
-        return GpuStream::begin(device, spec);
+        for (const int side : {kBuildSide, kProbeSide}) SPILLWAY_CHECK(inputs_[side].stream == nullptr);
+        const uint64_t rows[2] = {static_cast<uint64_t>(source_of(kBuildSide).rows()),
+                                  static_cast<uint64_t>(source_of(kProbeSide).rows())};
+        return GpuStream::begin(device, coherent_spec(stage_.join, *stage_.coherent, rows));
     }
 
     GpuStream begin_baseline(GpuDevice& device) {
@@ -179,6 +168,22 @@ class OutOfCore {
 };
 
 }  // namespace
+
+cuda::CoherentJoinSpec coherent_spec(const cuda::StagedJoinSpec& join, const cuda::CoherentOptions& options,
+                                     const uint64_t (&rows)[2]) {
+    cuda::CoherentJoinSpec spec;
+    spec.join = join;
+    spec.options = options;
+    spec.options.page_rows = join.sizes.page_rows;
+    for (const int side : {kBuildSide, kProbeSide}) {
+        spec.rows[side] = rows[side];
+        const uint64_t chunks = (rows[side] + join.sizes.chunk_rows - 1) / join.sizes.chunk_rows;
+        // No pages suffice for so many: each chunk leaves one page at least, and kernels number fewer than 2^26.
+        const uint64_t counted = std::min<uint64_t>(chunks, std::numeric_limits<uint32_t>::max());
+        spec.options.chunks = std::max(spec.options.chunks, static_cast<uint32_t>(counted));
+    }
+    return spec;
+}
 
 cuda::StreamReport join_out_of_core(const ChunkInput& build, const ChunkInput& probe, const OutOfCoreStage& stage,
                                     KeptPinned& pinned, const DevicePause& pause, BatchSink* sink, JobControl& control,

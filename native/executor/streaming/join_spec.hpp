@@ -143,6 +143,11 @@ struct OutOfCoreStage {
     int32_t workers = 1;                   // that fill chunks, and as many that deliver rows
 };
 
+// A coherent join takes the pages of all rows before they come, so it is told how many rows each side has and in how
+// many chunks they come: each chunk leaves the last page of every partition partly empty.
+cuda::CoherentJoinSpec coherent_spec(const cuda::StagedJoinSpec& join, const cuda::CoherentOptions& options,
+                                     const uint64_t (&rows)[2]);
+
 bool is_text(const ColumnType& type);
 // Is the key compared by the number of its text?
 bool is_text_key(const KeySpec& key);

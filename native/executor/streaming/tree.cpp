@@ -138,7 +138,7 @@ class TreeRun {
     ResultForm form() const {
         if (groups_) return groups_->form();
         const auto& joined = std::get<TreeJoinResult>(tree_.result);
-        const JoinedRows rows{std::get<cuda::StagedJoinSpec>(root()), joined.presence, &texts_};
+        const JoinedRows rows{*tree_.root_join(), joined.presence, &texts_};
         ResultForm made = join_result_form(rows, joined.columns, budget_);
         if (!holds_columns()) return made;
         made.columns = nullptr;
@@ -158,8 +158,22 @@ class TreeRun {
         if (step.input > 0) return;
         const OutOfCoreOperator& op = operator_of(step);
         disks_[at] = way_.open(sizes_of(op).disk_blocks);
-        running_[at] =
-            std::visit([&](const auto& spec) { return GpuStream::begin(device_, spec, disks_[at].get()); }, op);
+        if (const auto* const coherent = std::get_if<cuda::CoherentJoinSpec>(&op)) {
+            const uint64_t rows[2] = {rows_of(step.op, 0), rows_of(step.op, 1)};
+            running_[at] = GpuStream::begin(device_, coherent_spec(coherent->join, coherent->options, rows));
+        } else if (const auto* const join = std::get_if<cuda::StagedJoinSpec>(&op)) {
+            running_[at] = GpuStream::begin(device_, *join, disks_[at].get());
+        } else {
+            running_[at] = GpuStream::begin(device_, std::get<cuda::StagedGroupBySpec>(op), disks_[at].get());
+        }
+    }
+    // Rows of an input that begins a flow, which are known where no stream feeds them.
+    uint64_t rows_of(int32_t op, int32_t input) const {
+        const auto flow = std::find_if(tree_.flows.begin(), tree_.flows.end(), [&](const TreeFlow& one) {
+            return one.steps[0].op == op && one.steps[0].input == input;
+        });
+        SPILLWAY_CHECK(flow != tree_.flows.end() && input_of(*flow).stream == nullptr);
+        return static_cast<uint64_t>(source_of(*flow).rows());
     }
     void end(const TreeStep& step) {
         const auto at = static_cast<size_t>(step.op);

@@ -11,7 +11,14 @@
 
 namespace spillway {
 
-using OutOfCoreOperator = std::variant<cuda::StagedJoinSpec, cuda::StagedGroupBySpec>;
+// Joins by kernels alone are told when they begin how many rows and chunks their sources have.
+using OutOfCoreOperator = std::variant<cuda::StagedJoinSpec, cuda::CoherentJoinSpec, cuda::StagedGroupBySpec>;
+
+// nullptr: it is a group-by.
+inline const cuda::StagedJoinSpec* join_of(const OutOfCoreOperator& op) {
+    if (const auto* const coherent = std::get_if<cuda::CoherentJoinSpec>(&op)) return &coherent->join;
+    return std::get_if<cuda::StagedJoinSpec>(&op);
+}
 
 struct TreeStep {
     int32_t op = 0;     // of the tree's operators
@@ -50,23 +57,23 @@ struct OutOfCoreTree {
 
     const TreeStep& root() const { return flows.back().steps.back(); }
     // nullptr: it is a group-by.
-    const cuda::StagedJoinSpec* root_join() const {
-        return std::get_if<cuda::StagedJoinSpec>(&operators[static_cast<size_t>(root().op)]);
-    }
+    const cuda::StagedJoinSpec* root_join() const { return join_of(operators[static_cast<size_t>(root().op)]); }
 };
 
 inline const cuda::StreamSizes& sizes_of(const OutOfCoreOperator& op) {
-    return std::visit([](const auto& spec) -> const cuda::StreamSizes& { return spec.sizes; }, op);
+    const cuda::StagedJoinSpec* const join = join_of(op);
+    return join != nullptr ? join->sizes : std::get<cuda::StagedGroupBySpec>(op).sizes;
 }
 inline uint32_t key_bytes_of(const OutOfCoreOperator& op) {
-    return std::visit([](const auto& spec) { return spec.key_bytes; }, op);
+    const cuda::StagedJoinSpec* const join = join_of(op);
+    return join != nullptr ? join->key_bytes : std::get<cuda::StagedGroupBySpec>(op).key_bytes;
 }
 inline int32_t inputs_of(const OutOfCoreOperator& op) {
-    return std::holds_alternative<cuda::StagedJoinSpec>(op) ? 2 : 1;
+    return join_of(op) != nullptr ? 2 : 1;
 }
 // Returns the widths of the columns of an input's chunks.
 inline const cuda::ColumnWidths& widths_of(const OutOfCoreOperator& op, int32_t input) {
-    if (const auto* const join = std::get_if<cuda::StagedJoinSpec>(&op)) return join->widths[input];
+    if (const auto* const join = join_of(op)) return join->widths[input];
     return std::get<cuda::StagedGroupBySpec>(op).widths;
 }
 

@@ -21,10 +21,12 @@ function parseFlag(option: string, text: string): boolean {
 const parsers: Readonly<Record<keyof ExperimentOptions, (option: string, text: string) => unknown>> = {
     partitioner: (_, text) => text,
     interleave: parseInterleave,
+    pages: (_, text) => text,
     residentShare: (option, text) => parseNumber(option, text, 0, 1),
     chunkRows: count,
     radixBits: count,
     secondRadixBits: count,
+    coPartitionJoin: (_, text) => text,
     partitionBlocks: count,
     gatherBlocks: count,
     streamProbe: (_, text) => text,

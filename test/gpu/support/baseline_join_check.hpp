@@ -52,8 +52,8 @@ inline BaselineOutcome run_baseline_join(cuda::Device& device, BaselineAlgorithm
 class BaselineCheck {
   public:
     // The relations must stay.
-    BaselineCheck(const KeyedRelation& build, const KeyedRelation& probe)
-        : build_(build), probe_(probe), check_(build, probe) {}
+    BaselineCheck(const KeyedRelation& build, const KeyedRelation& probe, const JoinKind& kind = {})
+        : build_(build), probe_(probe), check_(build, probe, kind) {}
 
     // Dense keys from first_key on: what perfect hashing is told.
     uint64_t first_key = 0;

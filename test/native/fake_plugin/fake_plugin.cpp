@@ -283,6 +283,9 @@ EXPORTED void spillway_cuda_list_devices(spillway_cuda_devices* devices) {
     devices->device[0].multiprocessors = 132;
     devices->device[0].compute_major = 9;
     devices->device[0].memory_bytes = uint64_t{1} << 37;
+    // As behind NVLink-C2C: what allocate_pinned() gives is plain memory there.
+    const bool coherent = is_asked_for("host-page-tables");
+    devices->device[0].pageable_access = devices->device[0].host_page_tables = coherent ? 1 : 0;
     std::snprintf(devices->device[0].name, sizeof devices->device[0].name, "Fake GPU");
 }
 

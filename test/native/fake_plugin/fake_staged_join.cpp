@@ -26,7 +26,7 @@ void check_sizes(const StagedJoinSpec& spec) {
 }
 
 void check_coherent(const CoherentJoinSpec& spec) {
-    require(spec.join.can_be_coherent(), "pairs alone, no payload or one like the key");
+    require(spec.join.can_be_coherent(), "no payload, or one like the key");
     const uint64_t page_bytes = spec.options.page_rows * 2 * spec.join.key_bytes;
     require(page_bytes >= 128 && page_bytes <= 2U << 20, "pages of 128 bytes to 2 MiB");
     require(spec.join.sizes.filter_words == 0 && spec.join.sizes.disk_blocks == 0, "no filter and no disk");

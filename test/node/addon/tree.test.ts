@@ -40,10 +40,17 @@ function join(): Spec {
                 { side: "build", column: 0 },
                 { side: "probe", column: 0 }
             ],
-            sizes: { ...sizes, residentPartitions: 4, filterWords: 0 }
+            sizes: { ...sizes, residentPartitions: 4, filterWords: 0 },
+            coherent: null
         }
     };
 }
+
+/** A join by kernels alone. */
+const coherent = (): Spec => ({
+    ...{ deviceBytes: 2 ** 20, partitioner: "auto", partitionBlocks: 0, gatherBlocks: 0 },
+    ...{ interleave: null, mapped: false, secondRadixBits: null, tableBuckets: null }
+});
 
 function group(): Spec {
     return {
@@ -156,7 +163,19 @@ describe("a tree is refused where", () => {
     const wrongFlows: [string, (spec: Spec) => void, string][] = [
         ["there is no operator", (spec) => (spec.operators = []), "spec.operators"],
         ["an operator is of no kind", (spec) => (spec.operators[0].kind = "sort"), "spec.operators[0].kind"],
-        ["a join is coherent", (spec) => (spec.operators[0].join.coherent = null), "spec.operators[0].join.coherent"],
+        [
+            "kernels alone cannot make a join",
+            (spec) => {
+                spec.operators[0].join.coherent = coherent();
+                spec.operators[0].join.sizes.filterWords = 2;
+            },
+            "spec.operators[0].join.coherent"
+        ],
+        [
+            "a join by kernels alone does not read sources",
+            (spec) => (spec.operators[1].join.coherent = coherent()),
+            "spec.flows[2].steps[1]"
+        ],
         ["there is no flow", (spec) => (spec.flows = []), "spec.flows"],
         ["there is no source", (spec) => (spec.flows[0].source = 3), "spec.flows[0].source"],
         ["a flow has no steps", (spec) => (spec.flows[0].steps = []), "spec.flows[0].steps"],
@@ -360,7 +379,8 @@ describe("a tree", () => {
 
     test("tells what its pipes take: a chunk", () => {
         const memory = binding as unknown as Record<string, (spec: Spec) => unknown>;
-        const { chunkBytes } = memory["stagedJoinMemory"]!(join().join) as Spec;
+        const { coherent: _, ...staged } = join().join;
+        const { chunkBytes } = memory["stagedJoinMemory"]!(staged) as Spec;
         expect([chunkBytes.build, chunkBytes.probe]).toEqual([1280, 1280]);
         expect(memory["stagedGroupByMemory"]!(group().group)).toMatchObject({ chunkBytes: 1280 });
     });

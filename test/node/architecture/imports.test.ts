@@ -37,8 +37,8 @@ const streamingRooms: Record<string, readonly string[]> = {
     coherent: ["shared", "join"],
     // What a join by kernels cannot make these cannot make either, and their tables are in the same host memory.
     baseline: ["shared", "join", "coherent"],
-    // Operators of a tree are joins and group-bys by copy engines, and none of these knows that it is part of one.
-    tree: ["shared", "join", "group"]
+    // Operators of a tree are joins and group-bys, and none of these knows that it is part of one.
+    tree: ["shared", "join", "group", "coherent"]
 };
 
 // The plain C++ of cuda/ that the engine is made of, too: what crosses the plugin's border, and device bytes.

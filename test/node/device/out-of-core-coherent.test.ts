@@ -2,7 +2,7 @@
 // Joins larger than GPU memory by kernels that read and write host memory, against the CPU engine: keys of every kind,
 // columns that travel with them and columns that are gathered, NULLs, every sink; what explain and reports say of them.
 import { Bool, Float64, Int32, Int64, makeVector, Table, Utf8, vectorFromArray, type DataType } from "apache-arrow";
-import { openRuntime, type Query, type Runtime } from "spillway";
+import { openRuntime, type Query, type Relation, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { OutOfCoreReport } from "../../../src/execute/run-report.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
@@ -21,9 +21,9 @@ const deviceMebibytes = 96;
 const memory = { host: "256MiB", device: `${deviceMebibytes}MiB` };
 const algorithm = "triton";
 const turns = [
-    { chunkRows: 64, radixBits: 3 },
+    { chunkRows: 64, radixBits: 3, coPartitionJoin: "bucket-chaining" },
     { chunkRows: 4096, radixBits: 0, residentShare: 0, partitioner: "linear", partitionBlocks: 3, gatherBlocks: 2 },
-    { chunkRows: 512, radixBits: 2, secondRadixBits: 5, interleave: { device: 1, far: 3 } }
+    { chunkRows: 512, radixBits: 2, secondRadixBits: 5, interleave: { device: 1, far: 3 }, pages: "mapped" }
 ] as const;
 let cpu: Runtime;
 let gpus: Runtime[] = [];
@@ -144,6 +144,156 @@ describe("joins of far memory have the rows of the CPU engine", () => {
     }
 });
 
+describe("every type of join has the rows of the CPU engine", () => {
+    const columnsOf = (type: string): string[] =>
+        type === "semi" || type === "anti" ? ["long_l", "int_l", "text_l"] : ["long_l", "int_l", "text_r", "maybe_r"];
+    for (const type of joinTypes.filter((one) => one !== "inner")) {
+        test(type, async () => {
+            using sandbox = new Sandbox();
+            for (const [at, [key]] of keySets.filter(([, mode]) => mode === "packed").entries()) {
+                const random = new Random(9000 + at);
+                // Few keys, one, or sides of which one has no rows; NULLs that are lone rows, and none.
+                const [l, r, domain] = sizes[at % sizes.length]!;
+                const nulls = at % 3 === 2 ? 0 : 0.15;
+                const tables = [table(2 * at, l, domain, nulls), table(2 * at + 1, r, 2 * domain, nulls)];
+                for (const buildSide of ["left", "right"] as const) {
+                    for (const columns of [columnsOf(type), []]) {
+                        const make = (runtime: Runtime): Query => {
+                            const [left, right] = tables.map((given) => runtime.fromTable(given));
+                            const named = runtime === cpu ? {} : ({ algorithm } as const);
+                            const more = { select: [...key, ...columns], hints: { buildSide }, ...named };
+                            return runtime.join({ left: left!, right: right!, on: key, type, ...more });
+                        };
+                        const expected = rowTexts(cellTable(await make(cpu).toTable()));
+                        for (const gpu of gpus) {
+                            const query = make(gpu);
+                            const what = `${key.join(", ")}, build side ${buildSide}, ${l} x ${r} rows`;
+                            const stage = await stageOf(query);
+                            expect(stage.path.runs, what).toBe("coherent");
+                            // Rows are looked up by an index, whether they are counted or given.
+                            expect(stage.work.secondPass, what).toBe("sort");
+                            expectSameRows(await resultRows(random, query, sandbox), expected, what);
+                            expect(query.report()?.rowsOut, what).toBe(expected.length);
+                            expect(await query.count(), what).toBe(expected.length);
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    test("but keys of which the GPU has a hash, which inner joins alone compare again", async () => {
+        const [left, right] = [table(2, 20, 15, 0.1), table(3, 30, 15, 0)].map((given) => gpus[0]!.fromTable(given));
+        const on = ["wide", "text"];
+        const query = gpus[0]!.join({ left: left!, right: right!, on, type: "left", select: on, algorithm });
+        for (const run of [() => query.explain(), () => query.count(), () => query.toTable()]) {
+            const error: unknown = await run().catch((thrown: unknown) => thrown);
+            expect(error).toMatchObject({ code: "INVALID_ARGUMENT", details: { option: "algorithm", algorithm } });
+        }
+    });
+});
+
+describe("operators above it", () => {
+    // Each operator has a share of GPU memory.
+    const roomy = { ...memory, host: "512MiB", device: "256MiB" };
+    let above: Runtime[] = [];
+    beforeAll(async () => {
+        above = [];
+        for (const more of turns) {
+            above.push(await openRuntime({ device: "gpu", threads: 2, memory: roomy, ...knobs({ ...more }) }));
+        }
+    });
+    afterAll(async () => {
+        for (const runtime of above) await runtime.close();
+    });
+
+    /** Queries over the join, by the columns that travel beside its key. */
+    const queries: Record<string, (joined: Query, right: Relation) => Query> = {
+        "groups by its key": (joined) =>
+            joined.groupBy({
+                keys: ["wide"],
+                aggregates: { n: { count: "*" }, l: { sum: "long_l" }, r: { sum: "long_r" }, most: { max: "long_r" } }
+            }),
+        "groups by a column of it": (joined) =>
+            joined.groupBy({ keys: ["long_l"], aggregates: { n: { count: "*" }, r: { sum: "long_r" } } }),
+        "sums without keys": (joined) =>
+            joined.groupBy({
+                keys: [],
+                aggregates: { n: { count: "*" }, l: { sum: "long_l" }, r: { mean: "long_r" } }
+            }),
+        "counts alone": (joined) => joined.groupBy({ keys: [], aggregates: { n: { count: "*" } } }),
+        "a join that copy engines make, and groups of it": (joined, right) =>
+            joined.join(right, { on: "wide", select: ["wide", "long_l", "int_r"] }).groupBy({
+                keys: ["wide"],
+                aggregates: { n: { count: "*" }, l: { sum: "long_l" }, x: { sum: "int_r" } }
+            })
+    };
+    const types = ["inner", "left", "full", "semi", "anti"] as const;
+
+    for (const [name, make] of Object.entries(queries)) {
+        test(name, async () => {
+            using sandbox = new Sandbox();
+            for (const [at, type] of types.entries()) {
+                const once = type === "semi" || type === "anti";
+                if ((once || type !== "inner") && name !== "counts alone" && name !== "groups by its key") continue;
+                const random = new Random(7000 + at);
+                const [l, r, domain] = sizes[at % sizes.length]!;
+                const tables = [table(4 * at, l, domain, 0), table(4 * at + 1, r, domain, 0)];
+                const queryOn = (runtime: Runtime): Query => {
+                    const [left, right] = tables.map((given) => runtime.fromTable(given));
+                    const named = runtime === cpu ? {} : ({ algorithm } as const);
+                    const select = ["wide", "long_l", ...(once ? [] : ["long_r"])];
+                    const joined = runtime.join({ left: left!, right: right!, on: "wide", type, select, ...named });
+                    if (!once || name === "counts alone") return make(joined, right!);
+                    return joined.groupBy({ keys: ["wide"], aggregates: { n: { count: "*" }, l: { sum: "long_l" } } });
+                };
+                const expected = rowTexts(cellTable(await queryOn(cpu).toTable()));
+                for (const gpu of above) {
+                    const query = queryOn(gpu);
+                    const what = `${name}, ${type}: ${l} x ${r} rows`;
+                    const explained = await query.explain();
+                    expect(
+                        explained.plan.stages.map(({ kind }) => kind),
+                        what
+                    ).toEqual(["deviceOutOfCoreTree"]);
+                    expect(String(explained), what).toContain("of their pages are in GPU memory, by kernels alone");
+                    expectSameRows(await resultRows(random, query, sandbox), expected, what);
+                    expect(await query.count(), what).toBe(expected.length);
+                    expect(gpu.memory().host.usedBytes, what).toBe(0);
+                }
+            }
+        });
+    }
+
+    test("what does not travel beside the key, or comes from another operator, is refused", async () => {
+        const [left, right] = [table(4, 20, 15, 0), table(5, 30, 15, 0)].map((given) => above[0]!.fromTable(given));
+        const joined = (on: string, more: object = {}): Query =>
+            above[0]!.join({
+                ...{ left: left!, right: right!, on, algorithm },
+                ...{ select: ["wide", "long_l", "int_l", "long_r", "int_r", "maybe_r"], ...more }
+            });
+        const sum = (of: Query, ...columns: string[]): Query =>
+            of.groupBy({
+                keys: [],
+                aggregates: Object.fromEntries(columns.map((column) => [column, { sum: column }]))
+            });
+        const refused: [Query, RegExp][] = [
+            [sum(joined("wide"), "long_l", "int_l"), /not column `(long|int)_l`, one of 2 columns/],
+            [sum(joined("wide"), "int_r"), /not column `int_r`, of 4 bytes/],
+            [sum(joined("wide"), "maybe_r"), /not column `maybe_r`, which may be NULL/],
+            [
+                sum(joined("wide", { type: "left" }).join(right!, { on: "wide", algorithm }), "long_l"),
+                /two relations alone/
+            ]
+        ];
+        for (const [query, why] of refused) {
+            const error: unknown = await query.toTable().catch((thrown: unknown) => thrown);
+            expect(error).toMatchObject({ code: "INVALID_ARGUMENT", details: { option: "algorithm", algorithm } });
+            expect(String(error)).toMatch(why);
+        }
+    });
+});
+
 describe("plans and reports", () => {
     const keyed = (rows: number) => ({ rows, key: { name: "k" } });
 
@@ -160,18 +310,6 @@ describe("plans and reports", () => {
         expect(await gatheredOf("narrow", ["int_l", "long_r"])).toEqual(["long_r"]);
         expect(await gatheredOf("narrow", ["int_l", "flag_l"])).toEqual(["flag_l", "int_l"]);
         expect(await gatheredOf("wide", ["maybe_l", "text_r"])).toEqual(["maybe_l", "text_r"]);
-    });
-
-    test("of other types are refused, and no other join takes their place", async () => {
-        const [left, right] = [table(2, 20, 15, 0.1), table(3, 30, 15, 0)].map((given) => gpus[0]!.fromTable(given));
-        for (const type of joinTypes.filter((one) => one !== "inner")) {
-            const query = gpus[0]!.join({ left: left!, right: right!, on: "wide", type, select: ["wide"], algorithm });
-            for (const run of [() => query.explain(), () => query.count(), () => query.toTable()]) {
-                const error: unknown = await run().catch((thrown: unknown) => thrown);
-                expect(error).toMatchObject({ code: "INVALID_ARGUMENT", details: { option: "algorithm", algorithm } });
-                expect(String(error)).toContain(`this is one of type "${type}"`);
-            }
-        }
     });
 
     test("say what the link carried beside what it was to carry", async () => {

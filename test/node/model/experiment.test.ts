@@ -10,7 +10,8 @@ describe("values", () => {
     test("are kept as they are", () => {
         const all = {
             ...{ partitioner: "bulk", interleave: { device: 1, far: 3 }, chunkRows: 64, radixBits: 0 },
-            ...{ secondRadixBits: 14, partitionBlocks: 1, gatherBlocks: 1024, streamProbe: "sorted", overlap: false }
+            ...{ secondRadixBits: 14, partitionBlocks: 1, gatherBlocks: 1024, pages: "mapped" },
+            ...{ coPartitionJoin: "bucket-chaining", streamProbe: "sorted", overlap: false }
         };
         expect(checkExperiment(all)).toEqual(all);
         expect(checkExperiment({ residentShare: 0 })).toEqual({ residentShare: 0 });
@@ -23,6 +24,8 @@ describe("values", () => {
 
     test.each([
         [{ partitioner: "auto" }, "experiment.partitioner"],
+        [{ pages: "interleaved" }, "experiment.pages"],
+        [{ coPartitionJoin: "perfect" }, "experiment.coPartitionJoin"],
         [{ interleave: { device: 1 } }, "experiment.interleave.far"],
         [{ interleave: { device: 0, far: 0 } }, "experiment.interleave"],
         [{ interleave: { device: -1, far: 1 } }, "experiment.interleave.device"],

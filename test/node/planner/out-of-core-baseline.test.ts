@@ -168,7 +168,7 @@ describe("predictions", () => {
         expect(both.probeMs).toBe(after.probeMs);
         expect(both.text).toContain("100 % of the build side gets into GPU memory while the CPU partitions");
         expect(after.text).toContain("100 % of the build side gets into GPU memory after both sides were partitioned");
-        const none = planOf("cpu-partitioned", { debug: { residentShare: 0 } });
+        const none = planOf("cpu-partitioned", { debug: { residentShare: 0 }, sink: "count" });
         expect(none.stage.sizes.residentPartitions).toBe(0);
         expect(none.stage.predicted.spilledMs).toBe(after.spilledMs);
         expect(none.text).toContain("none of the build side is kept in GPU memory");

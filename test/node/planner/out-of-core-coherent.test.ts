@@ -6,9 +6,11 @@ import type { Knobs } from "../../../src/model/debug-knobs.js";
 import { loadProfile } from "../../../src/machine/profile.js";
 import type { Binding, EngineHandle, NativeDevice } from "../../../src/native/binding.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import { planText } from "../../../src/plan/plan-text.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { coherentMemory } from "../../../src/planner/streaming/coherent/memory.js";
 import { farMs } from "../../../src/planner/streaming/coherent/predict.js";
+import { turnsOf } from "../../../src/planner/streaming/coherent/turns.js";
 import { besideBytes } from "../../../src/planner/streaming/host-memory.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { planQuery, QueryPlanner, type PlanQuery } from "../../../src/planner/plan-query.js";
@@ -146,8 +148,8 @@ describe("sizes", () => {
         const blockBytes = loadProfile().deviceBlockBytes;
         const memory = deviceMemory().ofJoin(layout.join);
         const request = { memory, buildRows: rows, probeRows: rows, limitBytes, blockBytes };
-        return coherentMemory(request, sizes, { partitioner: "bulk", partitionBlocks: 0, secondRadixBits: null })
-            .takenBytes;
+        const passes = { partitioner: "bulk", partitionBlocks: 0, secondRadixBits: null } as const;
+        return coherentMemory(request, sizes, passes).takenBytes;
     }
 
     test("of 2^30 rows of 16 bytes: chunks of 2^24 rows, second passes of counts take larger partitions", () => {
@@ -273,7 +275,10 @@ describe("predictions", () => {
 
     test("far rows go out once and come in once, whatever side they are of", () => {
         const all = stageOf(queryOf({}, { sink: "count" }), 64 * gibibyte).predicted;
-        expect(all).toMatchObject({ h2dBytes: 2 * rows * 8, d2hBytes: 0, spilledBytes: 0, spilledMs: 0, diskBytes: 0 });
+        expect(all).toMatchObject({ h2dBytes: 2 * rows * 8, d2hBytes: 0, spilledBytes: 0, diskBytes: 0 });
+        // What a join in GPU memory alone takes there: near pages read, a second pass written and read.
+        const memoryBytes = 2 * rows * 16 * 3;
+        expect(all.spilledMs).toBeCloseTo(memoryBytes / loadProfile().deviceMemoryBytesPerMs);
         const some = stageOf(queryOf({}, { sink: "count" }), 2 * gibibyte).predicted;
         expect(some.spilledBytes).toBeGreaterThan(2 * rows * 16 * 0.7);
         expect(some.spilledBytes).toBeLessThan(2 * rows * 16);
@@ -308,6 +313,89 @@ describe("predictions", () => {
         const { predicted } = stageOf(queryOf({ types, inMemory: true }), 64 * gibibyte);
         expect(predicted.gatherMs).toBeGreaterThan(0);
         expect(predicted.spilledMs).toBeGreaterThanOrEqual(predicted.gatherMs);
+    });
+});
+
+test("tables of bucket chaining have 2,048 buckets", () => {
+    const query = (debug: Knobs) => queryOf({}, { sink: "count", debug });
+    const [usual, chained] = [{}, { coPartitionJoin: "bucket-chaining" } as const].map((debug) => query(debug));
+    expect([usual!, chained!].map((one) => stageOf(one).coherent!.tableBuckets)).toEqual([null, 2048]);
+    expect(stageOf(chained!).sizes).toEqual(stageOf(usual!).sizes);
+    const plan = planOutOfCore(chained!, planQuery(chained!), 4 * gibibyte);
+    if (plan instanceof NotOnDevice) throw plan;
+    expect(planText(plan)).toContain("parts of each, joined by hash tables of 2,048 buckets in shared memory");
+});
+
+test("mapped pages take a stripe of host memory more, and explain says that they are", () => {
+    const query = (debug: Knobs) => queryOf({}, { sink: "table", debug });
+    const [listed, mapped] = [{}, { pages: "mapped" } as const].map((debug) => stageOf(query(debug)));
+    expect([listed!.coherent!.mapped, mapped!.coherent!.mapped]).toEqual([false, true]);
+    expect(mapped!.sizes.spillBytes - listed!.sizes.spillBytes).toBe(2 ** 24);
+    const plan = planOutOfCore(query({ pages: "mapped" }), planQuery(query({})), 4 * gibibyte);
+    if (plan instanceof NotOnDevice) throw plan;
+    expect(planText(plan)).toMatch(/in [\d,]+ mapped pages of GPU and host memory in turns/);
+});
+
+describe("pages take turns", () => {
+    const turnsAt = (limitBytes: number, more: Partial<PlanQuery> = {}) => {
+        const stage = stageOf(queryOf({}, { sink: "count", ...more }), limitBytes);
+        return { turns: stage.work.turns!, asked: stage.coherent!.interleave, stage };
+    };
+
+    test("as many of GPU memory as fit, which the GPU counts when it takes them", () => {
+        for (const gibibytes of [1, 2, 3, 4, 6, 64]) {
+            const { turns, asked, stage } = turnsAt(gibibytes * gibibyte);
+            expect([turns.reason, asked]).toEqual(["capacity", null]);
+            const near = 1 - stage.predicted.spilledBytes / (2 * 2 ** 28 * 16);
+            const share = turns.device / (turns.device + turns.far);
+            expect(share).toBeLessThanOrEqual(near + 1e-9);
+            expect(share).toBeGreaterThan(near * 0.9);
+        }
+        expect(turnsAt(64 * gibibyte).turns).toMatchObject({ device: 1, far: 0 });
+    });
+
+    test("in proportions of few pages, never more near ones than the share", () => {
+        expect([0, 1, 1 / 2, 1 / 4, 3 / 8].map((share) => turnsOf(share))).toEqual([
+            ...[
+                { device: 0, far: 1 },
+                { device: 1, far: 0 },
+                { device: 1, far: 1 },
+                { device: 1, far: 3 }
+            ],
+            { device: 3, far: 5 }
+        ]);
+        expect(turnsOf(0.001)).toEqual({ device: 1, far: 999 });
+        for (let share = 0.01; share < 1; share += 0.0137) {
+            const { device, far } = turnsOf(share);
+            expect(device / (device + far)).toBeLessThanOrEqual(share);
+            expect(share - device / (device + far)).toBeLessThan(share < 0.02 ? 0.002 : 0.016);
+        }
+    });
+
+    test("fewer of GPU memory than fit where the link is nearly as fast", () => {
+        const profile = {
+            ...loadProfile(),
+            ...{ deviceFarReadBytesPerMs: 400e6, deviceFarWriteBytesPerMs: 400e6, deviceFarBothBytesPerMs: 800e6 },
+            ...{ deviceMemoryBytesPerMs: 500e6, deviceMemoryFillBytesPerMs: 1e9 }
+        };
+        const { turns, asked, stage } = turnsAt(64 * gibibyte, { profile });
+        expect(turns.reason).toBe("bandwidth");
+        expect(turns.far).toBeGreaterThan(0);
+        expect(asked).toEqual({ device: turns.device, far: turns.far });
+        const all = turnsAt(64 * gibibyte, { profile, debug: { interleave: { device: 1, far: 0 } } }).stage;
+        expect(stage.predictedMs).toBeLessThan(all.predictedMs);
+        // GPU memory that is too small for that decides alone.
+        expect(turnsAt(gibibyte, { profile }).turns.reason).toBe("capacity");
+    });
+
+    test("as they were asked to, or not at all", () => {
+        const interleave = { device: 3, far: 9 };
+        expect(turnsAt(8 * gibibyte, { debug: { interleave } }).turns).toEqual({ ...interleave, reason: "asked" });
+        const shared = turnsAt(8 * gibibyte, { debug: { residentShare: 0.25 } });
+        expect(shared.turns).toMatchObject({ device: 1, far: 3, reason: "asked" });
+        const options = { algorithm: "triton-uncached" };
+        const uncached = stageOf(queryOf({ options }, { sink: "count" }));
+        expect(uncached.work.turns).toEqual({ device: 0, far: 1, reason: "asked" });
     });
 });
 

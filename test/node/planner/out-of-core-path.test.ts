@@ -43,7 +43,7 @@ describe("the machine decides", () => {
         expect(text).toContain("path: staged (PCIe: copy engines");
         expect(stage.work).toEqual({
             ...{ histogram: "none", streams: ["chunks in", "kernels", "spilled rows and results out"] },
-            ...{ secondPass: "sort", secondPassBits: 8, multiprocessors: null }
+            ...{ secondPass: "sort", secondPassBits: 8, multiprocessors: null, turns: null }
         });
         expect(text).toMatch(/3 streams \(chunks in, kernels, spilled rows and results out\), 3 chunk slots$/m);
     });
@@ -56,7 +56,8 @@ describe("the machine decides", () => {
         expect(text).toContain("partitioned by kernels in GPU and host memory (build side: ");
         expect(text).toContain("second pass: 2^8 parts of each, sorted in shared memory; no histogram (partitions are");
         expect(text).toMatch(/3 streams \(kernels, gathering, results out\), 1 chunk slot$/m);
-        expect(text).toMatch(/2\^8 partitions, in [\d,]+ pages of GPU and host memory, partitioner auto, chunks of/);
+        expect(text).toMatch(/2\^8 partitions, in [\d,]+ pages of GPU and host memory in turns, \d+ to \d+ \(as many/);
+        expect(text).toMatch(/\(as many of GPU memory as fit\), partitioner auto, chunks of/);
         expect(text).toMatch(/build side partitioned in .*, probe side in .*, join /);
         expect(text).toContain("no Bloom filter: kernels that partition host memory have none");
     });
@@ -98,7 +99,8 @@ describe("a name decides before the machine", () => {
         const { stage, text } = planOf({ algorithm: "triton", multiprocessors: 132, sink: "count" });
         expect(stage.work).toEqual({
             ...{ histogram: "none", streams: ["kernels", "second pass"], secondPass: "hashTables", secondPassBits: 8 },
-            multiprocessors: { firstPass: 132, fetch: 66, join: 66 }
+            multiprocessors: { firstPass: 132, fetch: 66, join: 66 },
+            turns: { device: expect.any(Number) as number, far: expect.any(Number) as number, reason: "capacity" }
         });
         expect(text).toContain("132 multiprocessors partition, then 66 partition once more while 66 join");
         expect(text).toContain("second pass: 2^8 parts of each, joined by hash tables in shared memory; no histogram");
@@ -111,14 +113,18 @@ describe("a name decides before the machine", () => {
     });
 });
 
+test.each(["left", "right", "full", "semi", "anti"])("%s joins take it, by an index of build rows", (type) => {
+    for (const sink of ["batches", "count"] as const) {
+        const given = { options: { type, select: undefined }, sink, multiprocessors: 132 };
+        const { stage } = planOf({ algorithm: "triton", ...given });
+        expect(stage.path.runs).toBe("coherent");
+        expect(stage.work).toMatchObject({ secondPass: "sort", multiprocessors: { fetch: 33, join: 99 } });
+        expect(planOf({ coherentDevice: true, ...given }).path.runs).toBe("coherent");
+    }
+});
+
 describe("joins that kernels alone cannot make are refused, or staged where nobody named one", () => {
     const refusals: Record<string, [Case, RegExp]> = {
-        ...Object.fromEntries(
-            ["left", "right", "full", "semi", "anti"].map((type) => [
-                type,
-                [{ options: { type, select: undefined } }, new RegExp(`inner joins, and this is one of type "${type}"`)]
-            ])
-        ),
         "little GPU memory": [
             { limitBytes: 40 * 2 ** 20, rows: 1000 },
             /it takes \d+(\.\d)? MiB of GPU memory at least/

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BaselineJoinAlgorithm } from "../../../model/algorithms.js";
+import type { JoinNode } from "../../../plan/logical.js";
 import type {
     OutOfCoreBaseline,
     OutOfCoreFilter,
     OutOfCoreJoinWork,
     OutOfCoreSizes
 } from "../../../plan/out-of-core-stage.js";
-import { requireKnownRows, requirePairs } from "../coherent/row-layout.js";
+import { NotOnDevice } from "../../device-support.js";
+import type { JoinSides } from "../../join-sides.js";
+import { requireKnownRows } from "../coherent/row-layout.js";
 import { noFilter } from "../join/filter.js";
 import { layoutOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
 import { baselineLimits } from "../join/row-layout.js";
@@ -34,8 +37,16 @@ function workOf(
         streams: [isPartitioned ? "partitions in" : "chunks in", "kernels", "results out"],
         secondPass: isPartitioned ? "sort" : "none",
         secondPassBits: isPartitioned ? sortPassBits(buildRows / 2 ** radixBits, radixBits) : 0,
-        multiprocessors: null
+        multiprocessors: null,
+        turns: null
     };
+}
+
+/** Throws NotOnDevice for joins whose result is more than pairs of rows. */
+function requirePairs({ type }: JoinNode, sides: JoinSides): void {
+    const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
+    if (emit === "pairs" && !anti && !keepUnmatchedBuild && !keepUnmatchedProbe) return;
+    throw new NotOnDevice(`it makes inner joins, and this is one of type "${type}"`);
 }
 
 /** A join that others are compared with. Throws NotOnDevice with why it cannot be. */

@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 import { deviceConstants } from "../../../model/device-constants.js";
-import type { OutOfCoreCoherent, OutOfCoreFilter, OutOfCoreJoinWork } from "../../../plan/out-of-core-stage.js";
+import type {
+    OutOfCoreCoherent,
+    OutOfCoreFilter,
+    OutOfCoreJoinWork,
+    OutOfCoreTurns
+} from "../../../plan/out-of-core-stage.js";
 import { gatherCostsOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
+import { phasesMs, type JoinLoad } from "../join/predict.js";
 import { ringBytes } from "../join/sizes.js";
 import { sortPassBits } from "../shared-memory.js";
 import { coherentLayout } from "./row-layout.js";
 import { predictCoherent } from "./predict.js";
-import { chooseCoherentSizes, type CoherentSizeRequest, type CoherentSizes } from "./sizes.js";
+import { chooseCoherentSizes, isJoinedByTables, type CoherentSizeRequest, type CoherentSizes } from "./sizes.js";
+import { bestNearShare, turnsOf } from "./turns.js";
 
 /** Kernels that gather, or have a second pass, get these shares of the multiprocessors. */
 const gatherShare = 1 / deviceConstants.coherentGatherDivisor;
@@ -32,20 +39,34 @@ function multiprocessorsOf(
     };
 }
 
-/** Counts are joined by tables, rows of a result by an index of sorted rows. */
 function workOf(
     { memory: { shape }, multiprocessors }: CoherentSizeRequest,
     { sizes: { radixBits }, coherent, splitBits }: CoherentSizes,
     buildRows: number
-): OutOfCoreJoinWork {
-    const hasTables = shape.result !== "rows";
+): Omit<OutOfCoreJoinWork, "turns"> {
+    const hasTables = isJoinedByTables(shape);
     return {
         histogram: "none",
-        streams: hasTables ? ["kernels", "second pass"] : ["kernels", "gathering", "results out"],
+        streams: hasTables
+            ? ["kernels", "second pass"]
+            : ["kernels", "gathering", ...(shape.result === "rows" ? ["results out"] : [])],
         secondPass: hasTables ? "hashTables" : "sort",
         secondPassBits: hasTables ? splitBits : sortPassBits(buildRows / 2 ** radixBits, radixBits),
         multiprocessors: multiprocessorsOf(coherent, multiprocessors, hasTables ? secondPassShare : gatherShare)
     };
+}
+
+/** Where pages lie: as was asked for, as many of GPU memory as fit, or fewer where their speeds say that. */
+function withTurns(request: CoherentSizeRequest, load: JoinLoad): { chosen: CoherentSizes; turns: OutOfCoreTurns } {
+    const chosen = chooseCoherentSizes(request);
+    const { interleave, residentShare } = request.debug;
+    const isAsked = interleave !== undefined || residentShare !== undefined || request.isUncached === true;
+    if (isAsked) return { chosen, turns: { ...(interleave ?? turnsOf(chosen.nearShare)), reason: "asked" } };
+    const share = bestNearShare(chosen.nearShare, (near) => phasesMs(predictCoherent(load, chosen.rowBytes, near)));
+    if (share === chosen.nearShare) return { chosen, turns: { ...turnsOf(share), reason: "capacity" } };
+    const turns = turnsOf(share);
+    const fewer = chooseCoherentSizes({ ...request, debug: { ...request.debug, interleave: turns } });
+    return { chosen: fewer, turns: { ...turns, reason: "bandwidth" } };
 }
 
 /** The join by kernels alone. Throws NotOnDevice with why they cannot make it. */
@@ -55,7 +76,7 @@ export function coherentDraft(facts: JoinFacts): JoinDraft {
     // All rows come partition by partition, none in the order of its source.
     const load = loadOf(facts, { layout, costs: gatherCostsOf(facts, 1) });
     const request = { ...sizeRequestOf(facts, load), isUncached: node.algorithm === "triton-uncached" };
-    const chosen = chooseCoherentSizes(request);
+    const { chosen, turns } = withTurns(request, load);
     const { sizes, coherent, deviceBytes, rowBytes, nearShare } = chosen;
     return {
         ...{ sizes, coherent, baseline: null, deviceBytes, layout },
@@ -63,7 +84,7 @@ export function coherentDraft(facts: JoinFacts): JoinDraft {
         filter: noFilter(query.debug.filter),
         heldBytes: load.heldBytes,
         rings: ringBytes(request.memory, sizes),
-        work: workOf(request, chosen, estimator.of(node[sides.build]).rows),
+        work: { ...workOf(request, chosen, estimator.of(node[sides.build]).rows), turns },
         way: "partitioned by kernels in GPU and host memory"
     };
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { JoinNode } from "../../../plan/logical.js";
 import type { OutOfCoreLayout } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import type { JoinSides } from "../../join-sides.js";
@@ -8,15 +7,8 @@ import { inputsOfSides, type InputJoin } from "../join/facts.js";
 import { whyGathered, type SideColumn } from "../join/gather.js";
 import { baselineLimits, outOfCoreLayout, type CarryRule } from "../join/row-layout.js";
 
-/** Throws NotOnDevice for joins whose result is more than pairs of rows: no way but that of copy engines has others. */
-export function requirePairs({ type }: JoinNode, sides: JoinSides): void {
-    const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
-    if (emit === "pairs" && !anti && !keepUnmatchedBuild && !keepUnmatchedProbe) return;
-    throw new NotOnDevice(`it makes inner joins, and this is one of type "${type}"`);
-}
-
 /** Throws NotOnDevice for streams: memory for all rows is taken before they come. */
-export function requireKnownRows({ left, right }: InputJoin): void {
+export function requireKnownRows({ left, right }: Pick<InputJoin, "left" | "right">): void {
     for (const { input } of [left, right]) {
         if (input.streamed) throw new NotOnDevice(`it needs to know how many rows \`${input.name}\` has, a stream`);
     }
@@ -56,7 +48,6 @@ const rule: CarryRule = { gathered, rowNumberBytes: numberBytes };
 
 /** The layout of a join by kernels. Throws NotOnDevice with why there is none. */
 export function coherentLayout(node: InputJoin, sides: JoinSides, counted: boolean): OutOfCoreLayout {
-    requirePairs(node, sides);
     requireKnownRows(node);
     return outOfCoreLayout(node, sides, inputsOfSides(node), { counted, rule, limits: baselineLimits });
 }

@@ -2,7 +2,7 @@
 import { clamp, formatBytes, mebibyte, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import type { CoherentJoinMemory } from "../../../plan/device-memory-model.js";
-import type { OutOfCoreCoherent, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import type { OutOfCoreCoherent, OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { noSizes, type JoinMemory } from "../device-memory.js";
 import { joinedPartitionBytes, sortedPartitionBytes } from "../shared-memory.js";
@@ -25,6 +25,12 @@ const resultBlockBytes = 64 * mebibyte;
 const resultShare = 1 / 16;
 
 const noPageNear = { device: 0, far: 1 } as const;
+
+/** Buckets of a table of the Triton join's paper and of its code, whatever has room beside them. */
+const bucketChainHeads = 2048;
+
+/** Mapped pages take whole stripes, of so many bytes at most (kStripeBytes in cuda/tier). */
+const mappedStripeBytesMost = 16 * mebibyte;
 
 /** What other memory than pages may be more than is planned, where another partitioner runs, and for rounding. */
 const pagesSlack = 1.03;
@@ -49,11 +55,19 @@ export interface CoherentSizes {
     readonly splitBits: number;
 }
 
+/**
+ * Are rows of both sides joined by tables in shared memory? Those of a result, and of joins that give rows for having
+ * no partner, or once, are looked up in an index of sorted rows.
+ */
+export function isJoinedByTables({ result, emit, keepUnmatchedBuild, keepUnmatchedProbe }: OutOfCoreShape): boolean {
+    return result === "count" && emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe;
+}
+
 function chooseRadixBits(request: CoherentSizeRequest, rowBytes: number): number {
     const { memory, buildRows, limitBytes, blockBytes, debug } = request;
     if (debug.radixBits !== undefined) return Math.min(debug.radixBits, radixBitsMax);
-    const isCount = memory.shape.result === "count";
-    const wanted = isCount ? joinedPartitionBytes(blockBytes, rowBytes) : sortedPartitionBytes(blockBytes);
+    const hasTables = isJoinedByTables(memory.shape);
+    const wanted = hasTables ? joinedPartitionBytes(blockBytes, rowBytes) : sortedPartitionBytes(blockBytes);
     return clamp(bitsOfPartitions(buildRows * rowBytes, wanted, limitBytes), radixBitsMin, radixBitsMax);
 }
 
@@ -140,7 +154,8 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
     // Which partitioner is best is decided on the GPU: host memory is there for one with large buffers, too.
     const other = { partitioner: partitioner ?? "hierarchical", partitionBlocks, secondRadixBits };
     const surelyNear = interleave === null ? nearPages(near, deviceBytes, coherentMemory(request, sizes, other)) : near;
-    const farPages = Math.min(pages, Math.ceil((pages - surelyNear) * pagesSlack) + pagesSpare);
+    const listedPages = Math.min(pages, Math.ceil((pages - surelyNear) * pagesSlack) + pagesSpare);
+    const farPages = listedPages + (debug.pages === "mapped" ? mappedStripeBytesMost / told.pageBytes : 0);
     const pinned = pinnedBytes(ringBytes(memory, sizes));
     const free = Math.floor(Math.min(hostBytes - pinned, debug.hostSpillBytes ?? Infinity));
     const farBytes = farPages * told.pageBytes;
@@ -151,10 +166,14 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
         );
     }
     return {
-        sizes: { ...sizes, spillBytes: sparing ? farBytes : Math.min(free, pages * told.pageBytes) },
+        sizes: {
+            ...sizes,
+            spillBytes: sparing ? farBytes : Math.min(free, Math.max(farBytes, pages * told.pageBytes))
+        },
         coherent: {
             ...{ deviceBytes, partitioner: partitioner ?? "auto", partitionBlocks, gatherBlocks },
-            ...{ interleave, secondRadixBits }
+            ...{ interleave, mapped: debug.pages === "mapped", secondRadixBits },
+            tableBuckets: debug.coPartitionJoin === "bucket-chaining" ? bucketChainHeads : null
         },
         deviceBytes: taken + near * told.pageBytes,
         nearShare: near / pages,

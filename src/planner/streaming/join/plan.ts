@@ -50,7 +50,8 @@ function workOf({ result }: OutOfCoreShape, { radixBits }: OutOfCoreSizes, build
         streams: ["chunks in", "kernels", out],
         secondPass: "sort",
         secondPassBits: sortPassBits(buildRows / 2 ** radixBits, radixBits),
-        multiprocessors: null
+        multiprocessors: null,
+        turns: null
     };
 }
 

@@ -30,10 +30,11 @@ import {
     rowNumberBytes,
     textCodeBytes
 } from "../chunk-rows.js";
+import { requireKnownRows } from "../coherent/row-layout.js";
 import { outOfCoreGroupLayout } from "../group/row-layout.js";
 import { whyGathered, type SideColumn } from "../join/gather.js";
 import { equalsNull, keyPlan } from "../join/keys.js";
-import { keyWordsOf, outOfCoreLayout } from "../join/row-layout.js";
+import { baselineLimits, keyWordsOf, outOfCoreLayout } from "../join/row-layout.js";
 import { dictionaryComesLate, givesKeylessBuildRows, waitsForDictionary } from "../join/stream-sides.js";
 import { GatherChoice, isRowNumber, type GatheredColumn, type NumberedTree } from "./row-numbers.js";
 
@@ -123,6 +124,51 @@ function nullByteOf(node: JoinNode, flagged: FlaggedSides, counted: boolean): nu
         `keys ${keys} of a join do not pass more than one operator out of core: they have more than ` +
             `${keyWordsOf(counted) * keyBytesMax} bytes`
     );
+}
+
+/**
+ * Do kernels alone run the join, as "triton" wants it? Where no join was named, copy engines do. Throws NotOnDevice for
+ * other names, and where kernels would have to know how many rows come before they come.
+ */
+export function isByKernels({ algorithm, left, right }: JoinNode): boolean {
+    if (algorithm === undefined || algorithm === "staged") return false;
+    const isTriton = algorithm === "triton" || algorithm === "triton-uncached";
+    if (!isTriton || left.kind !== "input" || right.kind !== "input") {
+        const what = isOutOfCoreJoin(algorithm) ? "joins two relations alone" : "joins tables in GPU memory";
+        throw new NotOnDevice(`"${algorithm}" was asked for, which ${what}`);
+    }
+    requireKnownRows({ left, right });
+    return true;
+}
+
+/** Throws NotOnDevice where kernels would have to move more of a row than a key and a value of its width. */
+function requireAlone(node: LogicalNode, columns: readonly SideColumn[], keyBytes: number, grouped: boolean): void {
+    for (const { column } of columns) {
+        const from = columnOf(node, column);
+        const width = passingWidth(from, grouped);
+        const why =
+            columns.length > 1
+                ? `one of ${columns.length} columns`
+                : width !== keyBytes
+                  ? `of ${width} bytes`
+                  : from.type.nullable
+                    ? "which may be NULL"
+                    : undefined;
+        if (why === undefined) continue;
+        throw new NotOnDevice(
+            `kernels move a key of ${keyBytes} bytes and one value as wide, never NULL, to the next operator, ` +
+                `and not column \`${from.name}\`, ${why}`
+        );
+    }
+}
+
+/** Kernels compare a word of each side as it is, and have none beside it. */
+function requireOneWord(node: JoinNode, flagged: FlaggedSides): void {
+    const { mode, columns } = keyPlan(node, 1);
+    if (mode === "packed" && columns === 0 && flagged === "none") return;
+    const names = node.keys.map(({ left }) => `\`${columnOf(node.left, left.column).name}\``).join(", ");
+    const why = flagged === "none" ? `they have more than ${keyBytesMax} bytes` : "their NULLs count";
+    throw new NotOnDevice(`kernels compare no keys ${names} below another operator: ${why}`);
 }
 
 /** Rows of an operator's input are too wide. */
@@ -357,24 +403,23 @@ class TreeDraft {
     }
 
     #join(node: JoinNode, needed: readonly number[], counted: boolean): OutOfCoreLayout {
-        // Every join of a tree is a staged one.
-        if (node.algorithm !== undefined && node.algorithm !== "staged") {
-            const what = isOutOfCoreJoin(node.algorithm) ? "joins two relations alone" : "joins tables in GPU memory";
-            throw new NotOnDevice(`"${node.algorithm}" was asked for, which ${what}`);
-        }
+        const byKernels = isByKernels(node);
         const { sides, flagged } = sidesOf(node, needed, this.request);
+        if (byKernels) requireOneWord(node, flagged);
         const nullByte = nullByteOf(node, flagged, counted);
         const columns = needed.map((column) => node.columns[column] as JoinNode["columns"][number]);
         const rule = {
-            gathered: (found: readonly SideColumn[], _: number, side: Side) =>
-                requireCarried(node[side], found, this.#grouped),
+            gathered: (found: readonly SideColumn[], keyBytes: number, side: Side) => {
+                const none = requireCarried(node[side], found, this.#grouped);
+                if (byKernels) requireAlone(node[side], found, keyBytes, this.#grouped);
+                return none;
+            },
             width: (column: LogicalColumn) => passingWidth(column, this.#grouped),
             rowNumberBytes
         };
         const layout = outOfCoreLayout({ ...node, columns }, sides, undefined, {
-            counted,
-            rule,
-            flagged: flagged !== "none"
+            ...{ counted, rule, flagged: flagged !== "none" },
+            ...(byKernels ? { limits: baselineLimits } : {})
         });
         requireNarrowRows(layout, node, sides);
         const operator = this.operators.push({ kind: "join", node, sides, layout }) - 1;

@@ -8,6 +8,7 @@ import { attempt, NotOnDevice } from "../../device-support.js";
 import { otherSide } from "../../join-sides.js";
 import type { PlanQuery } from "../../plan-search.js";
 import type { Estimator } from "../../estimates.js";
+import { chooseCoherentSizes, mostCoherentHostBytes, type CoherentSizeRequest } from "../coherent/sizes.js";
 import { packedPartialBytes } from "../group/predict.js";
 import { chooseGroupSizes, mostGroupHostBytes, spilledGroupRows, type GroupSizeRequest } from "../group/sizes.js";
 import { noFilter } from "../join/filter.js";
@@ -15,7 +16,7 @@ import { packedRowBytes, usualRadixBits } from "../join/predict.js";
 import { residentShareOf } from "../join/resident-share.js";
 import { chooseSizes, mostHostBytes, spilledBytes, type SizeRequest } from "../join/sizes.js";
 import { diskBytes } from "../spill.js";
-import type { TreeOperator } from "./row-layout.js";
+import { isByKernels, type TreeOperator } from "./row-layout.js";
 
 /** What an operator may have. */
 export interface OperatorShare {
@@ -86,7 +87,36 @@ function joinRequest({ query, estimator }: TreeFacts, operator: JoinOperator, sh
     };
 }
 
+/** The same of a join by kernels alone. */
+function coherentRequest(facts: TreeFacts, operator: JoinOperator, share: OperatorShare): CoherentSizeRequest {
+    const { multiprocessors, computeMajor } = facts.query;
+    const isUncached = operator.node.algorithm === "triton-uncached";
+    return { ...joinRequest(facts, operator, share), multiprocessors, computeMajor, isUncached };
+}
+
+function sizedByKernels(facts: TreeFacts, operator: JoinOperator, share: OperatorShare): SizedOperator {
+    const request = coherentRequest(facts, operator, share);
+    const { sizes, coherent, deviceBytes, rowBytes, nearShare } = chooseCoherentSizes(request);
+    const memory = request.memory.of(sizes);
+    const gives = operator.layout.join.result === "rows";
+    const rowsIn = [request.buildRows, request.probeRows];
+    return {
+        operator,
+        sized: { kind: "join", join: { ...operator.layout.join, sizes, coherent } },
+        rowsIn,
+        rowsOut: rowsOf(facts.estimator, operator.node),
+        deviceBytes,
+        spilledBytes: rowsIn.map((rows) => rows * rowBytes * (1 - nearShare)),
+        residentShare: nearShare,
+        chunkBytes: [memory.chunkBytes.build, memory.chunkBytes.probe],
+        resultBytes: gives ? memory.resultBytes : 0,
+        resultRowBytes: gives ? request.memory.resultRowBytes : 0,
+        hostSpillBytes: sizes.spillBytes
+    };
+}
+
 function sizedJoin(facts: TreeFacts, operator: JoinOperator, share: OperatorShare): SizedOperator {
+    if (isByKernels(operator.node)) return sizedByKernels(facts, operator, share);
     const request = joinRequest(facts, operator, share);
     const sizes = chooseSizes(request);
     const memory = request.memory.of(sizes);
@@ -94,7 +124,7 @@ function sizedJoin(facts: TreeFacts, operator: JoinOperator, share: OperatorShar
     const gives = operator.layout.join.result === "rows";
     return {
         operator,
-        sized: { kind: "join", join: { ...operator.layout.join, sizes } },
+        sized: { kind: "join", join: { ...operator.layout.join, sizes, coherent: null } },
         rowsIn: [request.buildRows, request.probeRows],
         rowsOut: rowsOf(facts.estimator, operator.node),
         deviceBytes: memory.deviceBytes,
@@ -250,6 +280,9 @@ export function mostTreeHostBytes(facts: TreeFacts, limitBytes: number): number 
     const share = { limitBytes: operatorBytes, hostBytes: Infinity, peerBytes: 0 };
     return sumOf(
         facts.operators.map((operator) => {
+            if (operator.kind === "join" && isByKernels(operator.node)) {
+                return mostCoherentHostBytes(coherentRequest(facts, operator, share));
+            }
             if (operator.kind === "join") return mostHostBytes(joinRequest(facts, operator, share));
             const { memory, rows, debug } = groupRequest(facts, operator, share);
             return mostGroupHostBytes(memory, rows, share.limitBytes, debug);
