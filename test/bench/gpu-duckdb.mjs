@@ -8,27 +8,7 @@
  */
 import { performance } from "node:perf_hooks";
 
-import { notHere, readNumbers, writeOutcome } from "./gpu-engine.mjs";
-
-async function loadDuckdb() {
-    try {
-        return await import("@duckdb/node-api");
-    } catch (error) {
-        process.stderr.write(`@duckdb/node-api cannot be loaded here: ${error.message.split("\n")[0]}\n`);
-        process.exit(notHere);
-    }
-}
-
-// Odd factors below 2^32, so that products with row numbers below 2^31 stay below 2^63.
-const factors = [2654435761n, 2246822519n];
-
-/** SQL of a bijection of 0 ... 2^bits - 1 without order: odd factors modulo 2^bits, and the upper half of the bits. */
-function shuffled(row, bits) {
-    const mask = (1n << BigInt(bits)) - 1n;
-    const half = Math.ceil(bits / 2);
-    const first = `((${row} * ${factors[0]}) & ${mask})`;
-    return `((xor(${first}, ${first} >> ${half}) * ${factors[1]}) & ${mask})`;
-}
+import { loadDuckdb, notHere, readNumbers, shuffled, writeOutcome } from "./gpu-engine.mjs";
 
 /** Numbers that are not below `rows` are left out: the rest is 0 ... rows - 1, each once. */
 async function makeTables(connection, { buildRows, probeRows }) {
@@ -54,8 +34,12 @@ async function expectedRow(first, { probeRows }) {
 
 async function main() {
     const given = readNumbers();
-    const { DuckDBInstance } = await loadDuckdb();
-    const instance = await DuckDBInstance.create(":memory:", { threads: String(given.threads) });
+    const duckdb = await loadDuckdb();
+    if (duckdb === undefined) {
+        process.exitCode = notHere;
+        return;
+    }
+    const instance = await duckdb.DuckDBInstance.create(":memory:", { threads: String(given.threads) });
     const connection = await instance.connect();
     await connection.run("SET preserve_insertion_order = false");
     const first = async (sql) => (await connection.runAndReadAll(sql)).getRows()[0];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the other engines of the GPU benchmark have in common (gpu-duckdb.mjs, gpu-cpu-engine.mjs): their command line,
-// and the outcome that they write. Only built-in modules: a GPU machine may have no others.
+// the outcome that they write, and what DuckDB takes. Only built-in modules must be here: a GPU machine may have no
+// others.
 import { availableParallelism, cpus } from "node:os";
 import { parseArgs } from "node:util";
 
@@ -50,4 +51,25 @@ export function writeOutcome(given, { algorithm, samples_ms, found, expected, ..
     };
     process.stdout.write(`${JSON.stringify(outcome)}\n`);
     process.exitCode = verified ? 0 : 1;
+}
+
+/** The package of DuckDB; undefined, and a line on stderr that says why, where it cannot be loaded. */
+export async function loadDuckdb() {
+    try {
+        return await import("@duckdb/node-api");
+    } catch (error) {
+        process.stderr.write(`@duckdb/node-api cannot be loaded here: ${error.message.split("\n")[0]}\n`);
+        return undefined;
+    }
+}
+
+// Odd factors below 2^32, so that products with row numbers below 2^31 stay below 2^63.
+const factors = [2654435761n, 2246822519n];
+
+/** SQL of a bijection of 0 ... 2^bits - 1 without order: odd factors modulo 2^bits, and the upper half of the bits. */
+export function shuffled(row, bits) {
+    const mask = (1n << BigInt(bits)) - 1n;
+    const half = Math.ceil(bits / 2);
+    const first = `((${row} * ${factors[0]}) & ${mask})`;
+    return `((xor(${first}, ${first} >> ${half}) * ${factors[1]}) & ${mask})`;
 }

@@ -3,10 +3,10 @@
 
 export const tableNames = ["orders", "lineitem", "customer", "part", "supplier"];
 
-const count = async (query) => await query.count();
-const table = async (query) => (await query.toTable()).numRows;
+export const count = async (query) => await query.count();
+export const table = async (query) => (await query.toTable()).numRows;
 
-async function batches(query) {
+export async function batches(query) {
     let rows = 0;
     for await (const batch of query.batches()) rows += batch.numRows;
     return rows;

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * Queries larger than GPU memory, from Node, beside the CPU engine: those of node-auto-queries.mjs over TPC-H-like
- * tables as Arrow files, and joins, sums, group-bys and stars of generated relations in memory, of 2, 6 and 12 columns
- * and with skewed keys.
+ * Queries larger than GPU memory, from Node, beside the CPU engine and DuckDB: those of node-auto-queries.mjs over
+ * TPC-H-like tables as Arrow files, and joins, sums, group-bys and stars of generated relations in memory, of 2, 6 and
+ * 12 columns and with skewed keys.
  * node test/bench/node-out-of-core.mjs [--limits 64GiB,4GiB,1GiB] [--scale 10] [--large-limits 16GiB,4GiB] [--bits 28]
- *     [--wide-bits 26] [--samples 3] [--folder PATH] [--record FILE]
+ *     [--wide-bits 26] [--samples 3] [--duckdb on|off] [--folder PATH] [--record FILE]
  * `--scale 0`, `--bits 0`, `--wide-bits 0`: without these. Needs the built package and a GPU; no network. Each query
  * runs once more than samples are taken, first. A record has the times, what was planned, the bytes on the link, and
- * what the CPU engine takes; a query that the GPU refuses has the reason. Exit code 1: the devices disagree about a
- * result.
+ * what the CPU engine takes; a query that the GPU refuses has the reason. DuckDB has the same cores, and the tables of
+ * one set at a time in its memory: of the same shape as those of Spillway, not of the same values
+ * (node-duckdb-tables.mjs). Its batches are read chunk by chunk, its files are Parquet. Exit code 1: the devices
+ * disagree about a result.
  */
 import { rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,9 +19,12 @@ import { performance } from "node:perf_hooks";
 import { parseArgs } from "node:util";
 
 import { openRuntime } from "../../dist/index.js";
-import { medianOf } from "./gpu-engine.mjs";
+import { loadDuckdb, medianOf } from "./gpu-engine.mjs";
 import { deviceName } from "./machine-name.mjs";
 import { queriesOf } from "./node-auto-queries.mjs";
+import { largeTables, suiteTables, wideTables } from "./node-duckdb-tables.mjs";
+import { measureDuckdb } from "./node-duckdb.mjs";
+import { largeQueries, wideQueries } from "./node-generated-queries.mjs";
 import { generateTables, openTables } from "./node-suite-tables.mjs";
 
 const round = (ms) => Number(ms.toFixed(2));
@@ -35,10 +40,14 @@ function readOptions() {
             bits: { ...text, default: "28" },
             "wide-bits": { ...text, default: "26" },
             samples: { ...text, default: "3" },
+            duckdb: { ...text, default: "on" },
             folder: { ...text, default: join(tmpdir(), "spillway-node-out-of-core") },
             ...{ record: text, commit: text }
         }
     });
+    if (!["on", "off"].includes(values.duckdb)) {
+        throw new Error(`Expected 'on' or 'off' for --duckdb but received '${values.duckdb}'.`);
+    }
     const number = (name) => Number(values[name]);
     return {
         ...values,
@@ -46,67 +55,6 @@ function readOptions() {
         largeLimits: values["large-limits"].split(","),
         ...{ scale: number("scale"), bits: number("bits"), wideBits: number("wide-bits"), samples: number("samples") }
     };
-}
-
-/** Columns of numbers beside the key. */
-const numbers = (prefix, columns) => Array.from({ length: columns }, (_, i) => ({ name: `${prefix}${i}` }));
-
-async function facts(runtime, rows, { domainRows = rows, columns = 1, zipf } = {}) {
-    const key = { name: "k", role: "foreign", domainRows, ...(zipf > 0 ? { zipf } : {}) };
-    return await runtime.generate({ rows, seed: 5, key, payload: numbers("f", columns) }, "memory");
-}
-
-async function dimensionOf(runtime, rows, name, columns = 1) {
-    const key = { name: "k", role: "primary" };
-    return await runtime.generate({ rows, seed: 5, key, payload: numbers(name, columns) }, "memory");
-}
-
-const count = async (query) => await query.count();
-const table = async (query) => (await query.toTable()).numRows;
-
-async function batches(query) {
-    let rows = 0;
-    for await (const batch of query.batches()) rows += batch.numRows;
-    return rows;
-}
-
-/** Relations of one key and one column: the shapes of the paper, and stars. */
-async function largeQueries(runtime, bits) {
-    const rows = 2 ** bits;
-    const few = rows / 4;
-    const fact = await facts(runtime, rows, { domainRows: few });
-    const [a, b] = [await dimensionOf(runtime, few, "a"), await dimensionOf(runtime, few, "b")];
-    const joined = fact.join(a, { on: "k" });
-    const star = joined.join(b, { on: "k" });
-    const sums = { f: { sum: "f0" }, a: { sum: "a0" }, n: { count: "*" } };
-    return [
-        ["join, count", joined, count],
-        ["sums over a join", joined.groupBy({ keys: [], aggregates: sums }), table],
-        ["groups of a join", joined.groupBy({ keys: ["k"], aggregates: { f: { sum: "f0" } } }), count],
-        ["sums over a star", star.groupBy({ keys: [], aggregates: { b: { sum: "b0" }, n: { count: "*" } } }), table],
-        ["group-by, a group of four rows", fact.groupBy({ keys: ["k"], aggregates: { f: { sum: "f0" } } }), count]
-    ].map(([name, query, run]) => ({ name: `${name}, 2^${bits} rows`, query, run }));
-}
-
-/** Of several columns, and with keys by Zipf's law. */
-async function wideQueries(runtime, bits) {
-    const rows = 2 ** bits;
-    const made = [];
-    for (const columns of [2, 6, 12]) {
-        const fact = await facts(runtime, rows, { columns: columns / 2 });
-        const dimension = await dimensionOf(runtime, rows, "d", columns / 2);
-        const aggregates = Object.fromEntries(numbers("f", columns / 2).map(({ name }) => [name, { sum: name }]));
-        made.push([`join of ${columns} columns as batches`, fact.join(dimension, { on: "k" }), batches]);
-        made.push([`group-by of ${columns / 2} sums`, fact.groupBy({ keys: ["k"], aggregates }), count]);
-    }
-    for (const zipf of [0, 1, 1.5]) {
-        const fact = await facts(runtime, rows, { zipf });
-        const dimension = await dimensionOf(runtime, rows, "d");
-        const aggregates = { f: { sum: "f0" } };
-        made.push([`join, Zipf ${zipf}`, fact.join(dimension, { on: "k" }), count]);
-        made.push([`group-by, Zipf ${zipf}`, fact.groupBy({ keys: ["k"], aggregates }), count]);
-    }
-    return made.map(([name, query, run]) => ({ name: `${name}, 2^${bits} rows`, query, run }));
 }
 
 /** The bytes that crossed the link; nothing where no stage of the GPU told of it. */
@@ -158,38 +106,66 @@ function setsOf(options) {
     const { scale, bits, wideBits, limits, largeLimits } = options;
     const suite = async (runtime, output) => queriesOf(await openTables(runtime, options), output);
     const sets = [
-        { name: `suite, TPC-H-like scale ${scale}`, limits, make: suite, size: scale },
-        { name: "one column a side", limits: largeLimits, make: (runtime) => largeQueries(runtime, bits), size: bits },
-        { name: "widths and skew", limits: ["2GiB"], make: (runtime) => wideQueries(runtime, wideBits), size: wideBits }
+        {
+            name: `suite, TPC-H-like scale ${scale}`,
+            ...{ limits, make: suite, size: scale, duckdbTables: () => suiteTables(scale) }
+        },
+        {
+            name: "one column a side",
+            make: (runtime) => largeQueries(runtime, bits),
+            ...{ limits: largeLimits, size: bits, duckdbTables: () => largeTables(bits) }
+        },
+        {
+            name: "widths and skew",
+            make: (runtime) => wideQueries(runtime, wideBits),
+            ...{ limits: ["2GiB"], size: wideBits, duckdbTables: () => wideTables(wideBits) }
+        }
     ];
     return sets.filter(({ size }) => size > 0);
 }
 
+/** What DuckDB took for a query; nothing where it did not run. */
+function duckdbOf(measured, name) {
+    if (measured === undefined) return {};
+    const { samples_ms: times, rows, refused } = measured.queries.get(name);
+    const told = refused === undefined ? { duckdb_ms: round(medianOf(times)), duckdb_rows: rows } : {};
+    return { ...told, ...(refused === undefined ? {} : { duckdb_refused: refused }), duckdb_version: measured.version };
+}
+
+/** All queries of a set on the GPU under one limit, beside what the others took. */
+async function recordsOf(set, limit, { onCpu, onDuckdb }, options) {
+    const gpu = await openRuntime({ device: "gpu", memory: { host, device: limit } });
+    const { name: gpuName } = gpu.devices().find(({ kind }) => kind === "gpu");
+    const onGpu = await measure(gpu, set, options);
+    await gpu.close();
+    return [...onGpu].map(([name, { rows, samples_ms: times, ...told }]) => {
+        const { samples_ms: cpuTimes, rows: cpuRows, refused } = onCpu.get(name);
+        return {
+            experiment: "node-out-of-core",
+            workload: { name, set: set.name, device_limit: limit, runs: options.samples },
+            ...(times === undefined ? {} : { median_ms: round(medianOf(times)), samples_ms: times }),
+            ...{ rows_out: rows, ...told },
+            ...(refused === undefined ? { cpu_engine_ms: round(medianOf(cpuTimes)) } : {}),
+            ...duckdbOf(onDuckdb, name),
+            ...(times === undefined || refused !== undefined ? {} : { verified: rows === cpuRows }),
+            ...{ device: `${gpuName}; ${deviceName()}`, date: new Date().toISOString(), commit: options.commit }
+        };
+    });
+}
+
 async function main() {
     const options = readOptions();
+    const duckdb = options.duckdb === "on" ? await loadDuckdb() : undefined;
     if (options.scale > 0) await generateTables(options);
     const records = [];
     for (const set of setsOf(options)) {
         const cpu = await openRuntime({ device: "cpu", memory: { host } });
         const onCpu = await measure(cpu, set, options);
         await cpu.close();
+        const names = [...onCpu.keys()];
+        const onDuckdb = duckdb && (await measureDuckdb(duckdb, set.duckdbTables(), names, options));
         for (const limit of set.limits) {
-            const gpu = await openRuntime({ device: "gpu", memory: { host, device: limit } });
-            const { name: gpuName } = gpu.devices().find(({ kind }) => kind === "gpu");
-            const onGpu = await measure(gpu, set, options);
-            await gpu.close();
-            for (const [name, { rows, samples_ms: times, ...told }] of onGpu) {
-                const { samples_ms: cpuTimes, rows: cpuRows, refused } = onCpu.get(name);
-                records.push({
-                    experiment: "node-out-of-core",
-                    workload: { name, set: set.name, device_limit: limit, runs: options.samples },
-                    ...(times === undefined ? {} : { median_ms: round(medianOf(times)), samples_ms: times }),
-                    ...{ rows_out: rows, ...told },
-                    ...(refused === undefined ? { cpu_engine_ms: round(medianOf(cpuTimes)) } : {}),
-                    ...(times === undefined || refused !== undefined ? {} : { verified: rows === cpuRows }),
-                    ...{ device: `${gpuName}; ${deviceName()}`, date: new Date().toISOString(), commit: options.commit }
-                });
-            }
+            records.push(...(await recordsOf(set, limit, { onCpu, onDuckdb }, options)));
             if (options.record !== undefined) writeFileSync(options.record, `${JSON.stringify(records, null, 4)}\n`);
         }
     }
