@@ -67,7 +67,8 @@ class CoPartitionJoin : RangeJoin<kKeyWords, kProbeWords, kUse> {
         rows_ = Probe(pass_.probe, unit_.probe_first, unit_.probe_count);
         rows_.load(warp_index());
         // Small partitions need few buckets, and time to clear no more than those.
-        table_.buckets = min(pass_.buckets, unit_.build_count / 8 * 20 + kBucketsMin);
+        const uint32_t buckets = min(pass_.buckets, unit_.build_count / 8 * 20 + kBucketsMin);
+        table_.buckets = min(buckets, pass_.chain_buckets);
         if (!repeated_) {
             clear_buckets();
             wait_for_build_rows();
@@ -80,7 +81,7 @@ class CoPartitionJoin : RangeJoin<kKeyWords, kProbeWords, kUse> {
             Workers::wait();
             start_build_rows();
         }
-        const auto ranges = this->ranges(table_.buckets);
+        const auto ranges = this->ranges(buckets);
         ranges.clear(&shared_.taken);
         wait_for_build_rows();
         repeated_ = this->build_ranges(ranges, &shared_.taken);

@@ -32,6 +32,7 @@ struct JoinPass {
     uint32_t build_capacity = 0;   // rows that a block holds, a multiple of kRegionAlignRows
     uint32_t probe_unit_rows = 0;  // of a unit at most, a multiple of kRegionAlignRows
     uint32_t buckets = 4;          // of a block's hash table, a multiple of 4
+    uint32_t chain_buckets = ~0U;  // those that chains use of them, likewise; tables of repeated keys use all
     uint32_t radix_bits = 0;
     PackedOutput output;
     SumTargets sums;

@@ -49,7 +49,8 @@ void RegionSums::add(const RegionRows& build, const RegionRows& probe, uint64_t 
     pass_.radix_bits = static_cast<uint32_t>(radix_bits);
     const BlockRoom room = block_room(device_.properties(), layout_.key_words, layout_.row_words, radix_bits);
     pass_.build_capacity = room.rows;
-    pass_.buckets = buckets_ == 0 ? room.buckets : std::min(room.buckets, buckets_);
+    pass_.buckets = room.buckets;
+    if (buckets_ > 0) pass_.chain_buckets = buckets_;
     pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, taken);
     const Allocation units = first_units(device_, pass_);
     pass_.first_unit = units.as<const uint64_t>();

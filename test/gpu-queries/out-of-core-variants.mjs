@@ -151,10 +151,11 @@ const isGathered = (why) => ({
 /** Text, rows of more than 32 bytes, and keys of which a hash is compared. */
 async function gatheredJoins(gpu, cpu) {
     const text = (side) => ({ name: `t_${side}`, type: "utf8" });
-    const numbers = (side) => ["a", "b", "c", "d"].map((each) => ({ name: `${each}_${side}` }));
+    const numbers = (side, length) => Array.from({ length }, (_, i) => ({ name: `v${i}_${side}` }));
     const [left, right] = [keyed(rows, 1), foreign(2)];
     const texts = generated({ ...left, payload: [text("l")] }, { ...right, payload: [text("r")] });
-    const wide = generated({ ...left, payload: numbers("l") }, { ...right, payload: numbers("r") });
+    // On the left one more than a row of 128 bytes has room for.
+    const wide = generated({ ...left, payload: numbers("l", 16) }, { ...right, payload: numbers("r", 4) });
     // What stands beside a key that comes once is that of the key: t is the same on both sides.
     const key = { name: "t", type: "utf8" };
     const keys = generated(
@@ -176,7 +177,7 @@ async function gatheredJoins(gpu, cpu) {
     const wanted = { ...isCoherent, ...isHashed, ...isGathered("beside a key") };
     const ofKeys = joinOf(cpu, keys, { on: ["k", "t"] });
     await compareVariant(gpu, "coherent, keys of a number and text", ofKeys, coherentBy(coherent), wanted);
-    const gathered = { ...isCoherent, ...isGathered("one of 4 columns") };
+    const gathered = { ...isCoherent, ...isGathered("one of 16 columns") };
     await compareVariant(gpu, "coherent, gathered columns of wide rows", ofWide.inner, coherentBy(coherent), gathered);
 }
 

@@ -193,7 +193,8 @@ GPU_TEST("baseline join: what no baseline does") {
         if (named.algorithm == BaselineAlgorithm::kStaged) continue;
         BaselineSpec outer = join.spec();
         outer.join.kind.keep_unmatched_probe = true;
-        CHECK_EQ(far_error(device, named.algorithm, join.check(), outer).code(), ErrorCode::kInvalid);
+        const bool makes_all = named.algorithm == BaselineAlgorithm::kTriton;
+        if (!makes_all) CHECK_EQ(far_error(device, named.algorithm, join.check(), outer).code(), ErrorCode::kInvalid);
         // A sink without rows, and rows without a sink.
         PinnedChunks build = join.check().chunks(0, outer.join.sizes);
         PinnedChunks probe = join.check().chunks(1, outer.join.sizes);

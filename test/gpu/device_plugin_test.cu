@@ -136,7 +136,9 @@ GPU_TEST("plugin: operators refuse specifications that mean nothing") {
     refuses([](StagedJoinSpec& spec) { spec.sizes.radix_bits = -1; });
     refuses([](StagedJoinSpec& spec) { spec.sizes.chunk_rows = 0; });
     refuses([](StagedJoinSpec& spec) { spec.key_bytes = 3; });
-    refuses([](StagedJoinSpec& spec) { spec.widths[kBuildSide] = {8, 8, 8, 8}; });
+    refuses([](StagedJoinSpec& spec) {
+        for (int c = 0; c < kJoinWordsMax / 2; ++c) spec.widths[kBuildSide].push_back(8);
+    });
     refuses([](StagedJoinSpec& spec) { spec.output.push_back({OutputSide::kBuild, 0}); });
     refuses([](StagedJoinSpec& spec) { spec.output.push_back({static_cast<OutputSide>(4), 0}); });
     refuses([](StagedJoinSpec& spec) {
