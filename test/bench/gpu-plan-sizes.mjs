@@ -188,7 +188,7 @@ export async function groupSizes({ workload }, given = {}) {
     const shape = {
         keyBytes,
         widths: [payload_bytes],
-        aggregates: [{ kind, number: "unsigned", column: 0 }],
+        aggregates: [{ kind, number: "unsigned", column: 0, decidedBy: null }],
         nullGroup: false
     };
     const sizes = await planned(({ chooseGroupSizes, packedPartialBytes, memory }) =>

@@ -4,8 +4,12 @@
 // was not run; 2: no GPU, none that lacks nothing, or an option is wrong. All tests run in this process. An error that
 // the context does not survive (a kernel read outside of its memory) would fail every test after it, so it ends the
 // run: that test has failed, the others are "not run".
+#include <execinfo.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +39,21 @@ constexpr int kNothingRan = 2;
 constexpr double kSlowMs = 5000;  // tests that take longer are named: under racecheck any may
 
 std::string left_out_here;  // of the test that runs
+
+// The process ends by the signal all the same; where it came from is on stderr then. backtrace() has been called
+// before, since its first call loads a library.
+void tell_where(int signal) {
+    void* frames[64];
+    backtrace_symbols_fd(frames, backtrace(frames, 64), STDERR_FILENO);
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+}
+
+void tell_where_it_ends() {
+    void* frame = nullptr;
+    backtrace(&frame, 1);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL}) std::signal(signal, tell_where);
+}
 
 // Sorted, because the order of registration is that of the linker. Names are how receipts and filters know a test.
 void sort_and_check_names() {
@@ -195,6 +214,7 @@ void leave_out(const std::string& why) {
 }  // namespace spillway::gpu_test
 
 int main(int count, char** arguments) {
+    spillway::gpu_test::tell_where_it_ends();
     try {
         return spillway::gpu_test::run(count, arguments);
     } catch (const std::invalid_argument& error) {

@@ -110,22 +110,27 @@ uint32_t TextCodes::add(ByteString text, bool* is_new) {
 // The bytes are kept and the string has a number, which nobody sees before its slot is written.
 uint32_t TextCodes::enter(Shard& shard, ByteString text) {
     const uint8_t* const bytes = keep(shard, text);
-    const std::lock_guard<std::mutex> lock(parts_mutex_);
-    const uint64_t code = next_.load(std::memory_order_relaxed);
+    // No lock that all shards share: workers with many new strings would wait for it, one after the other.
+    const uint64_t code = next_.fetch_add(1, std::memory_order_acq_rel);
     if (code >= kCodesMax) {
+        next_.store(kCodesMax, std::memory_order_release);
         throw Error(ErrorCode::kUnsupportedType,
                     "there are more than 2^32 - 2 different texts, or keys of several columns, which is more than the "
                     "GPU can compare by numbers",
                     {refused_by_device()});
     }
     std::atomic<ByteString*>& part = parts_[code / kEntriesPerPart];
-    if (part.load(std::memory_order_relaxed) == nullptr) {
-        parts_memory_.push_back(Buffer::allocate(budget_, kEntriesPerPart * sizeof(ByteString), kPurpose));
-        part.store(reinterpret_cast<ByteString*>(parts_memory_.back().data()), std::memory_order_release);
-    }
-    part.load(std::memory_order_relaxed)[code % kEntriesPerPart] = {bytes, text.length};
-    next_.store(code + 1, std::memory_order_release);
+    if (part.load(std::memory_order_acquire) == nullptr) add_part(part);
+    part.load(std::memory_order_acquire)[code % kEntriesPerPart] = {bytes, text.length};
     return static_cast<uint32_t>(code);
+}
+
+// Somebody else may be adding it.
+void TextCodes::add_part(std::atomic<ByteString*>& part) {
+    const std::lock_guard<std::mutex> lock(parts_mutex_);
+    if (part.load(std::memory_order_relaxed) != nullptr) return;
+    parts_memory_.push_back(Buffer::allocate(budget_, kEntriesPerPart * sizeof(ByteString), kPurpose));
+    part.store(reinterpret_cast<ByteString*>(parts_memory_.back().data()), std::memory_order_release);
 }
 
 const uint8_t* TextCodes::keep(Shard& shard, ByteString text) {

@@ -32,6 +32,7 @@ class TextCodes {
     uint32_t find(ByteString text) const;
     // Returns the string of a number that add() gave; it is valid until the end.
     ByteString text(uint32_t code) const;
+    // Numbers that were given; after a failure one may be nobody's.
     uint64_t size() const { return next_.load(std::memory_order_acquire); }
 
   private:
@@ -56,6 +57,7 @@ class TextCodes {
     Shard& shard_of(uint64_t hash) const { return shards_[hash >> 58]; }
     uint32_t find_in(const Table* table, uint64_t hash, ByteString text) const;
     uint32_t enter(Shard& shard, ByteString text);
+    void add_part(std::atomic<ByteString*>& part);
     const uint8_t* keep(Shard& shard, ByteString text);
     void grow(Shard& shard);
 

@@ -7,7 +7,6 @@ import {
     type Runtime,
     type RunReport
 } from "../../index.js";
-import { sumOf } from "../../model/sizes.js";
 import { DeviceSolver, keyRepeats, type Accesses, type DeviceRuns } from "./device-solver.js";
 import { ifPossible, Lab, measured, positive, stageMs, type Figures, type Phases } from "./lab.js";
 import { measureLink } from "./link-figures.js";
@@ -66,7 +65,7 @@ async function starts({ lab }: DeviceLab, query: Query): Promise<Figures> {
     const ms = await lab.best(query, "count", (report) => {
         const { elapsedMs, stages } = report;
         inputMs = Math.min(inputMs, ...uploadsOf(report).map(({ actualMs }) => actualMs));
-        besideMs = Math.min(besideMs, elapsedMs - sumOf(stages.map(({ actualMs }) => actualMs)));
+        besideMs = Math.min(besideMs, elapsedMs - stages.reduce((ms, { actualMs }) => ms + actualMs, 0));
         return stageMs("count")(report);
     });
     return {

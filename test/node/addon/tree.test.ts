@@ -269,7 +269,7 @@ describe("a tree is refused where", () => {
                 { side: "probe", column: 1 }
             ]
         });
-        const word = { column: -2, validity: false, part: "whole", fill: "none" };
+        const word = { column: -2, validity: false, part: "whole", fill: "none", distinct: null };
         spec.flows[1].side.columns.unshift(word);
         spec.flows[1].side.keys = [key, { ...key }];
         const described = pipeOf(spec).keys[0];

@@ -255,11 +255,11 @@ describe("what a stream cannot be on the GPU", () => {
         [
             "wide keys",
             (r) =>
-                one({ k: numbers, l: numbers, m: numbers, n: numbers })(r, "a").join(
-                    one({ k: numbers, l: numbers, m: numbers, n: numbers })(r, "b"),
-                    { on: ["k", "l", "m", "n"] }
+                one({ k: numbers, l: numbers, m: numbers, n: numbers, o: numbers })(r, "a").join(
+                    one({ k: numbers, l: numbers, m: numbers, n: numbers, o: numbers })(r, "b"),
+                    { on: ["k", "l", "m", "n", "o"] }
                 ),
-            /hash of the key \(`k`, `l`, `m`, `n`\).*`[ab]` is a stream/
+            /hash of the key \(`k`, `l`, `m`, `n`, `o`\).*`[ab]` is a stream/
         ],
         [
             "dictionaries of both sides",

@@ -180,8 +180,8 @@ class RowTooWide extends NotOnDevice {
     ) {
         const names = columns.map(({ name, field }) => `\`${name}\` (${String(field.type)})`).join(", ");
         super(
-            `a row of ${bytes} bytes, of which ${rowBytesMax} are the most (and ${rowColumnsMax} columns), would pass ` +
-                `from operator to operator out of core, with ${names}`
+            `a row of ${bytes} bytes, of which ${rowBytesMax} are the most (and ${rowColumnsMax} columns), would ` +
+                `pass from operator to operator out of core, with ${names}`
         );
     }
 }
