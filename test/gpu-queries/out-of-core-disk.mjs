@@ -103,7 +103,7 @@ async function asRowsMultiply(cpu, spillDirectory) {
         return pairs.groupBy({ keys: ["a"], aggregates: { n: { count: "*" }, sum: { sum: "b" } } });
     };
     const memory = { host: "96MiB", device: "128MiB", spillDirectory };
-    const spilling = { outOfCore: true, residentShare: 0, ...(options.small ? { hostSpillBytes: 2 ** 15 } : {}) };
+    const spilling = { outOfCore: true, residentShare: 0, hostSpillBytes: options.small ? 2 ** 15 : 2 ** 20 };
     const gpu = await openRuntime({ device: "gpu", memory, ...knobs(spilling) });
     await check(`group-by on disk: ${rows * repeats} rows of a join of ${rows} by ${rows}`, () =>
         compareWith(make(gpu), reference(make(cpu)), wentToDisk)
