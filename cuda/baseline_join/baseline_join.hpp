@@ -48,6 +48,14 @@ inline void check_inner(const StagedJoinSpec& spec) {
     if (spec.key_columns > 0) throw Error(ErrorCode::kInvalid, "this algorithm compares keys of 8 bytes at most");
 }
 
+// Chunks that stay in one partition, as they come.
+inline StagedJoinSpec unpartitioned(const StagedJoinSpec& spec) {
+    check_inner(spec);
+    StagedJoinSpec whole = spec;
+    whole.sizes.radix_bits = 0;
+    return whole;
+}
+
 // The build side, then the probe side. Takes the memory that the join keeps.
 std::unique_ptr<StreamOperator> open_baseline_join(Device& device, BaselineAlgorithm algorithm,
                                                    const BaselineSpec& spec);

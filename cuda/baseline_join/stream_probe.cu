@@ -42,20 +42,12 @@ void launch_sum(Device& device, const Allocation& column, uint32_t width, uint64
     }
 }
 
-// Chunks as they come, which whoever joins them partitions or sorts himself.
-StagedJoinSpec unpartitioned_chunks(const StagedJoinSpec& spec) {
-    check_inner(spec);
-    StagedJoinSpec whole = spec;
-    whole.sizes.radix_bits = 0;
-    return whole;
-}
-
 class StreamProbeJoin final : public StreamOperator {
   public:
     StreamProbeJoin(Device& device, const BaselineSpec& spec)
         : StreamOperator(device),
           bytes_before_(device.memory().used_bytes()),
-          spec_(unpartitioned_chunks(spec.join)),
+          spec_(unpartitioned(spec.join)),
           stream_probe_(spec.stream_probe),
           overlap_(spec.overlap),
           shape_(JoinShape::make(spec_)),

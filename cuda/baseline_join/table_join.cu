@@ -17,14 +17,6 @@ namespace {
 
 constexpr uint64_t kTotals = 1 + kSumColumnsMax;  // rows, sums
 
-// Chunks as they come, in one partition.
-StagedJoinSpec unpartitioned(const StagedJoinSpec& spec) {
-    check_inner(spec);
-    StagedJoinSpec whole = spec;
-    whole.sizes.radix_bits = 0;
-    return whole;
-}
-
 class TableJoin final : public StreamOperator {
   public:
     TableJoin(Device& device, const BaselineSpec& spec, SlotTable::Hashing hashing, SlotTable::Place place)

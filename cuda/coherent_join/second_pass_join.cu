@@ -346,7 +346,7 @@ void SecondPassJoin::join_large(uint64_t partition) {
     };
     for (const std::vector<RowPiece>& build_part : parts[kBuildSide]) {
         const uint64_t build_rows = rows_of(build_part);
-        // Of regions of the mean size: those of one key no pass makes smaller.
+        // This bounds regions of the mean size. No pass makes those of one key smaller.
         const int bits = third_bits(build_rows >> bits_);
         const Split build = split_part(build_part, kBuildSide, bits);
         for (const std::vector<RowPiece>& probe_part : parts[kProbeSide]) {

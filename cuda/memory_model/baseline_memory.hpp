@@ -9,7 +9,8 @@ namespace spillway::cuda { inline namespace memory_model {
 
 // What the sizes of a join of cuda/baseline_join come to.
 struct BaselineMemory {
-    // Of a hash table, wherever its slots lie, or of the build side where it is kept otherwise; 0: there is neither.
+    // Bytes that a hash table takes, wherever its slots lie, or the build side where it is kept otherwise. 0: there is
+    // neither.
     uint64_t table_bytes = 0;
     uint64_t stripe_bytes = 0;  // of a table that is spread over several kinds of memory
     uint64_t stripes = 0;

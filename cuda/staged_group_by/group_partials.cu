@@ -31,7 +31,7 @@ __device__ inline bool is_extreme(const DecidedValues& pass, uint64_t row, uint6
     return static_cast<const uint64_t*>(pass.by)[row] == static_cast<const uint64_t*>(pass.extremes)[group];
 }
 
-// Of all rows of a group one alone comes here.
+// Only one row of each group comes here.
 __device__ inline void store_value(const DecidedValues& pass, uint64_t row, uint64_t group) {
     switch (pass.width) {
         case 1:

@@ -20,7 +20,7 @@ struct ResultField {
     uint32_t width = 8;
 };
 
-// Of the partial columns: one whose value is that of the rows with the extreme of another.
+// A partial column whose value is that of the rows with the extreme of another one.
 struct DecidedPartial {
     uint32_t value = 0;
     uint32_t by = 0;

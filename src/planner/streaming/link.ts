@@ -3,6 +3,7 @@ import type { MachineProfile } from "../../machine/profile.js";
 import { nsPerMs, sumOf } from "../../model/sizes.js";
 import type { InputInfo } from "../../plan/logical.js";
 import type { SinkKind } from "../../plan/plan.js";
+import { defaultPolicy } from "../policy.js";
 import { isText } from "./chunk-rows.js";
 
 /** Who moves the rows of a query. */
@@ -63,9 +64,6 @@ export function readMs(movers: Pick<Movers, "workers" | "profile">, bytes: numbe
     return fillMs(movers, { bytes, texts: 0, inMemory: true });
 }
 
-/** Bytes of a record batch that JavaScript takes one after the other, and of one of a table (planner/policy.ts). */
-const batchBytes = { batches: 1024 * 1024, table: 32 * 1024 * 1024 };
-
 /**
  * What a batch takes JavaScript that reads one after the other. H100: 412 batches, of 18 million rows, were read 30 ms
  * later than their bytes could be there.
@@ -76,11 +74,11 @@ const batchMs = 0.07;
 export function deliveryMs({ workers, sink, profile }: Movers, arrowBytes: number, gatherMs = 0): number {
     if (sink === "table") {
         // A batch is one worker's.
-        const busy = Math.min(workers, Math.max(1, arrowBytes / batchBytes.table));
+        const busy = Math.min(workers, Math.max(1, arrowBytes / defaultPolicy.tableBatchBytes));
         return gatherMs + arrowBytes / profile.deviceDeliverBytesPerMs / busy;
     }
     const copyMs = arrowBytes / profile.outputBytesPerMs / workers;
-    const takenMs = sink === "batches" ? (arrowBytes / batchBytes.batches) * batchMs : 0;
+    const takenMs = sink === "batches" ? (arrowBytes / defaultPolicy.batchBytes) * batchMs : 0;
     const fileMs = sink === "file" ? arrowBytes / profile.fileWriteBytesPerMs : 0;
     return gatherMs + Math.max(copyMs, takenMs) + fileMs;
 }

@@ -44,7 +44,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const layout = outOfCoreGroupLayout(node, sink === "count");
     const rows = Math.ceil(estimator.of(node.child).rows);
     const groups = Math.ceil(estimator.of(node).rows);
-    // Of numbers that the host makes of keys nothing is known.
+    // Nothing is known of the numbers that the host makes of keys.
     const isKnown = node.keys.length > 0 && !layout.side.numbered;
     const statistics = isKnown ? estimator.statisticsOf(node.child, node.keys) : undefined;
     const memory = query.deviceMemory.ofGroupBy(layout.group);
