@@ -109,6 +109,11 @@ export function largeTables(bits) {
     return [facts("facts", bits, bits - 2), dimension("a", "a", bits - 2), dimension("b", "b", bits - 2)];
 }
 
+/** The relations of `namedQueries`. */
+export function namedTables(bits) {
+    return [facts("facts", bits, bits), dimension("dimension", "d", bits)];
+}
+
 /** The integral of x^-exponent from 1 on and its inverse, as numbers and as SQL. */
 function integralOf(exponent) {
     if (exponent === 1) return { at: Math.log, sql: (x) => `ln(${x})`, inverse: (y) => `exp(${y})` };

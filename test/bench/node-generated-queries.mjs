@@ -33,6 +33,29 @@ export async function largeQueries(runtime, bits) {
     ].map(([name, query, run]) => ({ name: `${name}, 2^${bits} rows`, query, run }));
 }
 
+/** The joins out of core by name, and what `experiment` asks of two of them. */
+const named = [
+    ...["staged", "triton", "triton-uncached", "npj-far"].map((algorithm) => ({ algorithm })),
+    ...[true, false].map((overlap) => ({ algorithm: "cpu-partitioned", experiment: { overlap } })),
+    ...["sorted", "partitioned", "table"].map((streamProbe) => ({
+        ...{ algorithm: "stream-probe", experiment: { streamProbe } }
+    })),
+    { algorithm: "cpu-radix" }
+];
+
+/** A key and one column a side, counted by each join by name; a device without a GPU has the same join by its own. */
+export async function namedQueries(runtime, bits, device) {
+    const rows = 2 ** bits;
+    const right = await facts(runtime, rows, { domainRows: rows });
+    const left = await dimensionOf(runtime, rows, "d");
+    return named.map(({ algorithm, experiment }) => {
+        const asked = device === "gpu" || algorithm === "cpu-radix" ? { algorithm, experiment } : {};
+        const text = experiment === undefined ? algorithm : `${algorithm} ${JSON.stringify(experiment)}`;
+        const query = runtime.join({ left, right, on: "k", ...asked });
+        return { name: `join by ${text}, 2^${bits} rows`, query, run: count };
+    });
+}
+
 /** Relations of several columns, and of keys by Zipf's law. */
 export async function wideQueries(runtime, bits) {
     const rows = 2 ** bits;

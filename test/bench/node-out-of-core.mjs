@@ -4,15 +4,15 @@
  * TPC-H-like tables as Arrow files, and joins, sums, group-bys and stars of generated relations in memory, of 2, 6 and
  * 12 columns and with skewed keys.
  * node test/bench/node-out-of-core.mjs [--limits 64GiB,4GiB,1GiB] [--scale 10] [--large-limits 16GiB,4GiB] [--bits 28]
- *     [--wide-bits 26] [--samples 3] [--duckdb on|off] [--folder PATH] [--record FILE]
- * `--scale 0`, `--bits 0`, `--wide-bits 0`: without these. Needs the built package and a GPU; no network. Each query
+ *     [--wide-bits 26] [--named-bits 28] [--samples 3] [--duckdb on|off] [--folder PATH] [--record FILE --commit HASH]
+ * `--scale 0`, `--bits 0`, `--wide-bits 0`, `--named-bits 0`: without these. Needs the built package and a GPU; no network. Each query
  * runs once more than samples are taken, first. A record has the times, what was planned, the bytes on the link, and
  * what the CPU engine takes; a query that the GPU refuses has the reason. DuckDB has the same cores, and the tables of
  * one set at a time in its memory: of the same shape as those of Spillway, not of the same values
- * (node-duckdb-tables.mjs). Its batches are read chunk by chunk, its files are Parquet. Exit code 1: the devices
- * disagree about a result.
+ * (node-duckdb-tables.mjs). Its batches are read chunk by chunk, its files are Parquet. Records of other queries that
+ * FILE has already stay in it if they are of the same commit. Exit code 1: the devices disagree about a result.
  */
-import { rmSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
@@ -22,9 +22,9 @@ import { openRuntime } from "../../dist/index.js";
 import { loadDuckdb, medianOf } from "./gpu-engine.mjs";
 import { deviceName } from "./machine-name.mjs";
 import { queriesOf } from "./node-auto-queries.mjs";
-import { largeTables, suiteTables, wideTables } from "./node-duckdb-tables.mjs";
+import { largeTables, namedTables, suiteTables, wideTables } from "./node-duckdb-tables.mjs";
 import { measureDuckdb } from "./node-duckdb.mjs";
-import { largeQueries, wideQueries } from "./node-generated-queries.mjs";
+import { largeQueries, namedQueries, wideQueries } from "./node-generated-queries.mjs";
 import { generateTables, openTables } from "./node-suite-tables.mjs";
 
 const round = (ms) => Number(ms.toFixed(2));
@@ -39,6 +39,7 @@ function readOptions() {
             scale: { ...text, default: "10" },
             bits: { ...text, default: "28" },
             "wide-bits": { ...text, default: "26" },
+            "named-bits": { ...text, default: "28" },
             samples: { ...text, default: "3" },
             duckdb: { ...text, default: "on" },
             folder: { ...text, default: join(tmpdir(), "spillway-node-out-of-core") },
@@ -53,7 +54,8 @@ function readOptions() {
         ...values,
         limits: values.limits.split(","),
         largeLimits: values["large-limits"].split(","),
-        ...{ scale: number("scale"), bits: number("bits"), wideBits: number("wide-bits"), samples: number("samples") }
+        ...{ scale: number("scale"), bits: number("bits"), wideBits: number("wide-bits") },
+        ...{ namedBits: number("named-bits"), samples: number("samples") }
     };
 }
 
@@ -88,9 +90,10 @@ async function timesOf({ query, run }, samples) {
 }
 
 /** All queries of a set, with the relations of one runtime. */
-async function measure(runtime, set, options) {
+async function measure(device, memory, set, options) {
+    const runtime = await openRuntime({ device, memory });
     const output = join(options.folder, `result-${process.pid}.arrow`);
-    const queries = await set.make(runtime, output);
+    const queries = await set.make(runtime, output, device);
     const told = new Map();
     for (const query of queries) {
         told.set(query.name, await timesOf(query, options.samples));
@@ -99,11 +102,13 @@ async function measure(runtime, set, options) {
         const what = refused ?? `${times.join(", ")} ms, ${planned} planned`;
         process.stderr.write(`${set.name}: ${query.name}: ${what}\n`);
     }
-    return told;
+    const gpuName = runtime.devices().find(({ kind }) => kind === "gpu")?.name;
+    await runtime.close();
+    return { told, gpuName };
 }
 
 function setsOf(options) {
-    const { scale, bits, wideBits, limits, largeLimits } = options;
+    const { scale, bits, wideBits, namedBits, limits, largeLimits } = options;
     const suite = async (runtime, output) => queriesOf(await openTables(runtime, options), output);
     const sets = [
         {
@@ -119,6 +124,11 @@ function setsOf(options) {
             name: "widths and skew",
             make: (runtime) => wideQueries(runtime, wideBits),
             ...{ limits: ["2GiB"], size: wideBits, duckdbTables: () => wideTables(wideBits) }
+        },
+        {
+            name: "joins by name",
+            make: (runtime, _output, device) => namedQueries(runtime, namedBits, device),
+            ...{ limits: largeLimits, size: namedBits, duckdbTables: () => namedTables(namedBits) }
         }
     ];
     return sets.filter(({ size }) => size > 0);
@@ -134,10 +144,7 @@ function duckdbOf(measured, name) {
 
 /** All queries of a set on the GPU under one limit, beside what the others took. */
 async function recordsOf(set, limit, { onCpu, onDuckdb }, options) {
-    const gpu = await openRuntime({ device: "gpu", memory: { host, device: limit } });
-    const { name: gpuName } = gpu.devices().find(({ kind }) => kind === "gpu");
-    const onGpu = await measure(gpu, set, options);
-    await gpu.close();
+    const { told: onGpu, gpuName } = await measure("gpu", { host, device: limit }, set, options);
     return [...onGpu].map(([name, { rows, samples_ms: times, ...told }]) => {
         const { samples_ms: cpuTimes, rows: cpuRows, refused } = onCpu.get(name);
         return {
@@ -153,20 +160,27 @@ async function recordsOf(set, limit, { onCpu, onDuckdb }, options) {
     });
 }
 
+/** Sets may be measured by several runs, side by side on machines with more than one GPU. */
+function record(records, { record: file, commit }) {
+    const before = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : [];
+    const keyOf = ({ workload }) => `${workload.set}; ${workload.device_limit}; ${workload.name}`;
+    const measured = new Set(records.map(keyOf));
+    const kept = before.filter((of) => of.commit === commit && !measured.has(keyOf(of)));
+    writeFileSync(file, `${JSON.stringify([...kept, ...records], null, 4)}\n`);
+}
+
 async function main() {
     const options = readOptions();
     const duckdb = options.duckdb === "on" ? await loadDuckdb() : undefined;
     if (options.scale > 0) await generateTables(options);
     const records = [];
     for (const set of setsOf(options)) {
-        const cpu = await openRuntime({ device: "cpu", memory: { host } });
-        const onCpu = await measure(cpu, set, options);
-        await cpu.close();
+        const { told: onCpu } = await measure("cpu", { host }, set, options);
         const names = [...onCpu.keys()];
         const onDuckdb = duckdb && (await measureDuckdb(duckdb, set.duckdbTables(), names, options));
         for (const limit of set.limits) {
             records.push(...(await recordsOf(set, limit, { onCpu, onDuckdb }, options)));
-            if (options.record !== undefined) writeFileSync(options.record, `${JSON.stringify(records, null, 4)}\n`);
+            if (options.record !== undefined) record(records, options);
         }
     }
     for (const { workload, verified } of records.filter((of) => of.verified === false)) {

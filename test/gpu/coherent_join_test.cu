@@ -438,7 +438,7 @@ GPU_TEST("coherent join: as many pages in GPU memory as it may take") {
 // The formula is an upper bound, as some lists are as long as the rows make them; what it leaves unused is lost to
 // pages.
 GPU_TEST("coherent join: what it takes beside its pages is what the formula says") {
-    const uint64_t rows = small_or_full(200'000, 8'000'000);
+    const uint64_t rows = small_or_full(200'000, 2'000'000);
     for (const uint32_t width : {4U, 8U}) {
         const std::vector<uint64_t> keys = dense_permutation(rows, test_seed());
         const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()), width);

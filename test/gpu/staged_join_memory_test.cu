@@ -24,11 +24,13 @@ class GivingBack {
     }
 
   private:
+    // It is opened before the thread starts: test_device() opens it at its first call, and two threads would both do so.
+    cuda::Device& device_ = test_device();
     std::atomic<bool> ended_{false};
     std::thread thread_{[this] {
         while (!ended_.load()) {
             try {
-                test_device().staging().trim();
+                device_.staging().trim();
             } catch (const cuda::Error&) {  // of a lost device, which the test tells of
                 return;
             }
