@@ -134,16 +134,15 @@ function setsOf(options) {
     return sets.filter(({ size }) => size > 0);
 }
 
-/** What DuckDB took for a query; nothing where it did not run. */
+/** What DuckDB took for a query, or why it did not run it. */
 function duckdbOf(measured, name) {
-    if (measured === undefined) return {};
     const { samples_ms: times, rows, refused } = measured.queries.get(name);
     const told = refused === undefined ? { duckdb_ms: round(medianOf(times)), duckdb_rows: rows } : {};
     return { ...told, ...(refused === undefined ? {} : { duckdb_refused: refused }), duckdb_version: measured.version };
 }
 
-/** All queries of a set on the GPU under one limit, beside what the others took. */
-async function recordsOf(set, limit, { onCpu, onDuckdb }, options) {
+/** All queries of a set on the GPU under one limit, beside what the CPU engine took. */
+async function recordsOf(set, limit, onCpu, options) {
     const { told: onGpu, gpuName } = await measure("gpu", { host, device: limit }, set, options);
     return [...onGpu].map(([name, { rows, samples_ms: times, ...told }]) => {
         const { samples_ms: cpuTimes, rows: cpuRows, refused } = onCpu.get(name);
@@ -153,7 +152,6 @@ async function recordsOf(set, limit, { onCpu, onDuckdb }, options) {
             ...(times === undefined ? {} : { median_ms: round(medianOf(times)), samples_ms: times }),
             ...{ rows_out: rows, ...told },
             ...(refused === undefined ? { cpu_engine_ms: round(medianOf(cpuTimes)) } : {}),
-            ...duckdbOf(onDuckdb, name),
             ...(times === undefined || refused !== undefined ? {} : { verified: rows === cpuRows }),
             ...{ device: `${gpuName}; ${deviceName()}`, date: new Date().toISOString(), commit: options.commit }
         };
@@ -162,6 +160,7 @@ async function recordsOf(set, limit, { onCpu, onDuckdb }, options) {
 
 /** Sets may be measured by several runs, side by side on machines with more than one GPU. */
 function record(records, { record: file, commit }) {
+    if (file === undefined) return;
     const before = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : [];
     const keyOf = ({ workload }) => `${workload.set}; ${workload.device_limit}; ${workload.name}`;
     const measured = new Set(records.map(keyOf));
@@ -176,12 +175,17 @@ async function main() {
     const records = [];
     for (const set of setsOf(options)) {
         const { told: onCpu } = await measure("cpu", { host }, set, options);
-        const names = [...onCpu.keys()];
-        const onDuckdb = duckdb && (await measureDuckdb(duckdb, set.duckdbTables(), names, options));
+        const ofSet = [];
         for (const limit of set.limits) {
-            records.push(...(await recordsOf(set, limit, { onCpu, onDuckdb }, options)));
-            if (options.record !== undefined) record(records, options);
+            ofSet.push(...(await recordsOf(set, limit, onCpu, options)));
+            record([...records, ...ofSet], options);
         }
+        if (duckdb !== undefined) {
+            const onDuckdb = await measureDuckdb(duckdb, set.duckdbTables(), [...onCpu.keys()], options);
+            for (const told of ofSet) Object.assign(told, duckdbOf(onDuckdb, told.workload.name));
+        }
+        records.push(...ofSet);
+        record(records, options);
     }
     for (const { workload, verified } of records.filter((of) => of.verified === false)) {
         process.stderr.write(`${workload.name}: another number of rows than the CPU engine has\n`);
