@@ -147,7 +147,10 @@ export interface RunReport {
     threads: number;
     /** Where the stages ran. */
     device: "cpu" | "gpu";
-    /** Why not on a GPU; null where they did, and where nobody asked for one. */
+    /**
+     * Why not on a GPU, or why out of core where a plan with all tables in its memory came first; null where they ran
+     * there at once, and where nobody asked for it.
+     */
     deviceReason: string | null;
     /** Input that was copied to GPU memory, and result rows that were copied back. */
     uploadedBytes: number;

@@ -70,10 +70,13 @@ function setFilledBy(stage: PlanStage): number | undefined {
 
 function deviceLines({ device, deviceReason, deviceMemory }: Plan): string[] {
     if (deviceMemory !== null) {
-        const { limitBytes, estimatedBytes, uploadedBytes, downloadedBytes } = deviceMemory;
+        const { limitBytes, estimatedBytes, uploadedBytes, downloadedBytes, elseOutOfCore } = deviceMemory;
         const copies = `${formatBytes(uploadedBytes)} uploaded, ${formatBytes(downloadedBytes)} downloaded`;
         const memory = `about ${formatBytes(estimatedBytes)} of GPU memory, ${formatBytes(limitBytes)} allowed`;
-        return ["device", `  ${device}: ${copies}; ${memory}`];
+        const lines = ["device", `  ${device}: ${copies}; ${memory}`];
+        if (elseOutOfCore === true) lines.push("  if GPU memory runs out, the query is planned again, out of core");
+        if (deviceReason !== null) lines.push(`  out of core: ${deviceReason}`);
+        return lines;
     }
     return deviceReason === null ? [] : ["device", `  ${device}: ${deviceReason}`];
 }

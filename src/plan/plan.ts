@@ -182,6 +182,8 @@ export interface PlanDeviceMemory {
     readonly uploadedBytes: number;
     /** Bytes of result rows; 0 for a count. */
     readonly downloadedBytes: number;
+    /** The estimate exceeds the limit, and is tried all the same: if memory runs out, the next plan is out of core. */
+    readonly elseOutOfCore?: true;
 }
 
 export interface PlanMemory {
@@ -199,7 +201,10 @@ export interface PlanMemory {
 export interface Plan {
     /** Where the stages run. */
     readonly device: "cpu" | "gpu";
-    /** Why they do not run on a GPU; null where they do, and where nobody asked for one. */
+    /**
+     * Why they do not run on a GPU, or not with all tables in its memory as a plan before tried to; null where they do,
+     * and where nobody asked for one.
+     */
     readonly deviceReason: string | null;
     readonly deviceMemory: PlanDeviceMemory | null;
     readonly inputs: readonly PlanInput[];

@@ -39,9 +39,16 @@ export function namesCpu(node: LogicalNode): boolean {
     return namesOf(node).some(isOfCpu);
 }
 
-/** Out of core, also where the tables would fit GPU memory. */
-export function isForcedOutOfCore({ root, debug }: { readonly root: LogicalNode; readonly debug: Knobs }): boolean {
-    return debug.outOfCore === true || outOfCoreName(root) !== undefined;
+/** What may keep a query out of GPU memory, whatever its tables take. */
+interface Forced {
+    readonly root: LogicalNode;
+    readonly debug: Knobs;
+    readonly deviceFull?: boolean;
+}
+
+/** Out of core, also where the tables would fit GPU memory, or were expected to fit it. */
+export function isForcedOutOfCore({ root, debug, deviceFull }: Forced): boolean {
+    return debug.outOfCore === true || deviceFull === true || outOfCoreName(root) !== undefined;
 }
 
 /** Throws INVALID_ARGUMENT where a query names algorithms of both devices: a plan runs on one of them. */

@@ -7,10 +7,10 @@ import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./com
 import { totalMs } from "./device-cost/choose-algorithm.js";
 import { NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
-import { deviceName, outOfCoreName } from "./named-algorithm.js";
+import { deviceName, isForcedOutOfCore, outOfCoreName } from "./named-algorithm.js";
 import { unknownLimitBytes } from "./streaming/host-memory.js";
 import { deliveryMs, fillingOf, fillMs } from "./streaming/link.js";
-import { planOutOfCore } from "./plan-out-of-core.js";
+import { looksUpRows, planOutOfCore } from "./plan-out-of-core.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import type { PlanQuery } from "./plan-search.js";
 
@@ -237,14 +237,32 @@ export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): 
     const inCore = planInCore(query, host, limitBytes);
     if (inCore instanceof NotOnDevice) return planWithoutTables(query, host, limitBytes, inCore);
     if (limitBytes === 0) return inCore;
-    const forced = query.debug.outOfCore === true;
+    const forced = isForcedOutOfCore(query);
     if (!forced && (inCore.plan.deviceMemory?.estimatedBytes ?? 0) <= limitBytes) return inCore;
     const plan = outOfCore(query, host, limitBytes);
     if (plan instanceof NotOnDevice) {
         const leastBytes = Math.min(inCore.leastBytes, plan.leastBytes ?? Infinity);
         return forced ? plan : { ...inCore, leastBytes, notOutOfCore: plan.reason };
     }
+    if (!forced && isWorthTrying(inCore, plan, limitBytes)) return tried(inCore);
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
+}
+
+/**
+ * Is the plan with all tables in GPU memory worth a try, although they are expected to exceed it? Out of core, workers
+ * would look every row up in a table of the host, and may take longer than a try that fails and all that follows it.
+ */
+function isWorthTrying(inCore: DevicePlan, outOfCore: Plan, limitBytes: number): boolean {
+    return looksUpRows(outOfCore) && inCore.leastBytes <= limitBytes && inCore.plan.predictedMs < outOfCore.predictedMs;
+}
+
+function tried(inCore: DevicePlan): DevicePlan {
+    const { plan, leastBytes } = inCore;
+    if (plan.deviceMemory === null) return inCore;
+    return {
+        leastBytes,
+        plan: freezePlan<Plan>({ ...plan, deviceMemory: { ...plan.deviceMemory, elseOutOfCore: true } })
+    };
 }
 
 /**
@@ -278,7 +296,7 @@ function planWithoutTables(
     limitBytes: number,
     refused: NotOnDevice
 ): DevicePlan | NotOnDevice {
-    const forced = query.debug.outOfCore === true;
+    const forced = isForcedOutOfCore(query);
     const limit = limitBytes === 0 ? unknownLimitBytes : limitBytes;
     const inputs = inputsOf(query.root);
     const streamed = inputs.some((input) => input.streamed);

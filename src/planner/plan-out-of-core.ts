@@ -19,6 +19,7 @@ import { coherentLayout } from "./streaming/coherent/row-layout.js";
 import { coherentDraft } from "./streaming/coherent/plan.js";
 import { mostCoherentHostBytes } from "./streaming/coherent/sizes.js";
 import { groupHostBytes, groupStageOf } from "./streaming/group/plan.js";
+import { lookUps } from "./streaming/group/predict.js";
 import { hostShare, tablesFactor, unknownLimitBytes } from "./streaming/host-memory.js";
 import { heldOf, inputsOfSides, type InputJoin, type JoinDraft } from "./streaming/join/facts.js";
 import { outOfCoreLayout } from "./streaming/join/row-layout.js";
@@ -180,6 +181,11 @@ function stagesOf(query: PlanQuery, host: Plan, limitBytes: number): AnyStage[] 
         const stage = { ...inQuery(partStageOf(part.query, left, limitBytes), part), id };
         return limit === undefined ? stage : { ...stage, holds: { input: inputs + id, limitBytes: limit } };
     });
+}
+
+/** Do workers look up each row of an input in a table of the host, before it goes to the GPU? */
+export function looksUpRows({ stages }: Plan): boolean {
+    return stages.some((stage) => stage.kind === "deviceOutOfCoreGroupBy" && lookUps(stage.layout) > 0);
 }
 
 /** The plan of a query whose tables do not fit GPU memory, or why it cannot run there. */

@@ -34,6 +34,8 @@ export interface PlanQuery {
     notDense?: boolean;
     /** The GPU refused what was chosen for it: plan what it never refuses. */
     plainDevice?: boolean;
+    /** GPU memory ran out with all tables in it: plan out of core. */
+    deviceFull?: boolean;
     /** Kernels of the GPU that is open use the host's page tables. */
     coherentDevice?: boolean;
     /** Speeds of the profile are those of the GPU that is open, and not of another one. */

@@ -50,6 +50,13 @@ export function deviceFailure(error: unknown): string | undefined {
     return isRefusal(error) ? message : undefined;
 }
 
+/** GPU memory ran out with all tables in it, which is no end where the query can run out of core. */
+export function lacksRoomForTables(plan: Plan, error: unknown): boolean {
+    if (!(error instanceof SpillwayError) || plan.device !== "gpu" || hasOutOfCore(plan)) return false;
+    const { code, details } = error;
+    return (code === "OUT_OF_MEMORY" || code === "BUDGET_TOO_SMALL") && details["tier"] === "device";
+}
+
 /** A join or group-by out of core lacked memory, of whatever kind, or lost the GPU, before it gave rows to its sink. */
 export function sentNothing(error: unknown): boolean {
     return error instanceof SpillwayError && error.details["delivered"] === "nothing";
@@ -241,7 +248,7 @@ export class QueryDevice {
             const { made, limitBytes } = await this.#plan(query, host, draft);
             if (made instanceof NotOnDevice) return onHost(host, this.#reasonOf(made));
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
-            if (wanted > limitBytes)
+            if (wanted > limitBytes && made.plan.deviceMemory?.elseOutOfCore !== true)
                 return onHost(host, this.#admission.doesNotFit(wanted, limitBytes, made.notOutOfCore));
             if (!hasOutOfCore(made.plan) || isWanted(query.debug) || comparedMs(made.plan, query) < host.predictedMs) {
                 return made.plan;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { linkDictionaries, type LinkedColumn } from "../arrow/linked-dictionaries.js";
-import { toSpillwayError } from "../errors.js";
+import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { KeySpec, SourceLayout } from "../model/column-type.js";
 import type { Knobs } from "../model/debug-knobs.js";
 import type { Progress } from "../model/progress.js";
@@ -17,7 +17,7 @@ import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
 import { dictionaryNodes, inputsOfDictionaries, type SourceOf } from "../execute/result-dictionaries.js";
 import { isMemoryTaken } from "./device-admission.js";
-import { deviceFailure, isRefusal, sentNothing } from "./query-device.js";
+import { deviceFailure, isRefusal, lacksRoomForTables, sentNothing } from "./query-device.js";
 import type { QueryRunner } from "./query-runner.js";
 import { FileSink, type ResultSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
@@ -177,6 +177,9 @@ export class QueryRun {
                 const retry = { ...granted, planner: again };
                 return await this.#runPlan(await this.#deviceFor(retry), retry, sink);
             }
+            if (!this.#sent && query.deviceFull !== true && lacksRoomForTables(plan, error)) {
+                return await this.#runOutOfCore(granted, sink, error);
+            }
             const untouched = !this.#sent || sentNothing(error);
             const failure = plan.device === "gpu" && untouched ? deviceFailure(error) : undefined;
             // Nothing takes the place of a join out of core that the user has named.
@@ -196,6 +199,22 @@ export class QueryRun {
             const next = freezePlan({ ...again.planner.plan(again.bytes, false), deviceReason });
             return await this.#runPlan(next, again, sink);
         }
+    }
+
+    /**
+     * GPU memory ran out with all tables in it, and no row is gone: out of core, or on the CPU engine where that is
+     * allowed. Throws `error` where neither can be.
+     */
+    async #runOutOfCore(granted: Granted, sink: ResultSink, error: unknown): Promise<{ rows: number; ran: Plan }> {
+        // Tables in GPU memory want less host memory than chunks and spilled rows do.
+        granted.release();
+        const again = await this.#admit(new QueryPlanner({ ...granted.planner.query, deviceFull: true }));
+        const next = await this.#deviceFor(again).catch((refusal: unknown) => {
+            this.job.check();
+            throw refusal instanceof SpillwayError ? error : refusal;
+        });
+        const deviceReason = toSpillwayError(error).message;
+        return await this.#runPlan(freezePlan({ ...next, deviceReason }), again, sink);
     }
 
     /**

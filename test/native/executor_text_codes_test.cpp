@@ -113,6 +113,34 @@ TEST(text_codes_of_recent_strings_are_those_of_all) {
     EXPECT_EQ(codes.size(), different.size());
 }
 
+// More strings than are looked up together, some of them new and some twice among those.
+TEST(text_codes_of_strings_that_come_together_are_those_of_each) {
+    MemoryBudget budget(256 * kMiB);
+    for (const uint64_t length : {uint64_t{0}, uint64_t{3}, uint64_t{17}}) {
+        TextCodes codes(budget);
+        TextCodes one_by_one(budget);
+        for (const uint64_t count : {uint64_t{1}, uint64_t{31}, uint64_t{33}, uint64_t{5000}, uint64_t{0}}) {
+            std::vector<uint8_t> strings(count * length + 1);
+            for (uint64_t i = 0; i < count && length > 0; ++i) {
+                strings[i * length] = static_cast<uint8_t>(i % 7);
+                strings[(i + 1) * length - 1] = static_cast<uint8_t>(i % 301 % 256);
+            }
+            std::vector<uint32_t> found(count + 1, TextCodes::kNone);
+            std::vector<uint8_t> is_new(count + 1, 2);
+            codes.add_all(strings.data(), length, count, found.data(), is_new.data());
+            for (uint64_t i = 0; i < count; ++i) {
+                bool is_first = false;
+                EXPECT_EQ(found[i], one_by_one.add({strings.data() + i * length, length}, &is_first));
+                EXPECT_EQ(is_new[i], is_first ? 1 : 0);
+            }
+            EXPECT_EQ(found[count], TextCodes::kNone);
+            EXPECT_EQ(is_new[count], 2);
+            codes.add_all(strings.data(), length, count, found.data());
+            EXPECT_EQ(codes.size(), one_by_one.size());
+        }
+    }
+}
+
 TEST(text_codes_name_the_budget_that_is_too_small) {
     MemoryBudget budget(3 * kMiB);
     TextCodes codes(budget);

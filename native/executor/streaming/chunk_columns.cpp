@@ -238,13 +238,12 @@ void ChunkColumns::write_column(const Column& column, const std::vector<ColumnVi
 void ChunkColumns::number_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const {
     const uint64_t bytes = tuples_->bytes();
     std::vector<uint8_t> tuples(kTupleRows * bytes);
+    uint32_t numbers[kTupleRows];
     for (uint64_t done = 0; done < rows; done += kTupleRows) {
         const uint64_t count = std::min(kTupleRows, rows - done);
         tuples_->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
-        for (uint64_t i = 0; i < count; ++i, out += sizeof(uint32_t)) {
-            const uint32_t number = texts_.codes->add({tuples.data() + i * bytes, bytes});
-            std::memcpy(out, &number, sizeof number);
-        }
+        texts_.codes->add_all(tuples.data(), bytes, count, numbers);
+        std::memcpy(out + done * sizeof(uint32_t), numbers, count * sizeof(uint32_t));
     }
 }
 
@@ -255,18 +254,24 @@ void ChunkColumns::write_distinct(const Column& column, const std::vector<Column
     const auto number = static_cast<uint32_t>(&column - columns_.data());
     const ColumnView& values = views[column.view];
     std::vector<uint8_t> tuples(kTupleRows * bytes);
-    std::vector<uint8_t> one(bytes + sizeof number);
-    std::memcpy(one.data() + bytes, &number, sizeof number);
+    const uint64_t seen_bytes = bytes + sizeof number;
+    std::vector<uint8_t> seen(kTupleRows * seen_bytes);
+    uint32_t codes[kTupleRows];
+    uint8_t is_new[kTupleRows];
     for (uint64_t done = 0; done < rows; done += kTupleRows) {
         const uint64_t count = std::min(kTupleRows, rows - done);
         column.distinct->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
+        uint64_t valid = 0;
         for (uint64_t i = 0; i < count; ++i) {
-            bool is_new = false;
-            if (values.is_valid(static_cast<int64_t>(done + i))) {
-                std::memcpy(one.data(), tuples.data() + i * bytes, bytes);
-                texts_.seen->add({one.data(), one.size()}, &is_new);
-            }
-            out[done + i] = is_new ? 1 : 0;
+            if (!values.is_valid(static_cast<int64_t>(done + i))) continue;
+            uint8_t* const to = seen.data() + valid++ * seen_bytes;
+            std::memcpy(to, tuples.data() + i * bytes, bytes);
+            std::memcpy(to + bytes, &number, sizeof number);
+        }
+        texts_.seen->add_all(seen.data(), seen_bytes, valid, codes, is_new);
+        const uint8_t* next = is_new;
+        for (uint64_t i = 0; i < count; ++i) {
+            out[done + i] = values.is_valid(static_cast<int64_t>(done + i)) ? *next++ : 0;
         }
     }
 }

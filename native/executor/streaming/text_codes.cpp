@@ -17,6 +17,7 @@ constexpr uint64_t kSlotsMin = 64;
 constexpr uint64_t kBytesMin = 4 << 10;
 constexpr uint64_t kBytesMax = 4 << 20;
 constexpr uint64_t kCodesMax = TextCodes::kNone;
+constexpr uint64_t kTogether = 32;  // strings whose memory is waited for at once: more than a core has under way
 
 uint64_t hash_of(ByteString text) {
     return hash_bytes(text.bytes, text.length);
@@ -86,8 +87,49 @@ uint32_t TextCodes::find(ByteString text) const {
 }
 
 uint32_t TextCodes::add(ByteString text, bool* is_new) {
+    return add_hashed(hash_of(text), text, is_new);
+}
+
+// The slot, the place and the bytes of each string, in turns: those of all strings are on their way at the same time.
+// What is not there yet is looked up again later.
+void TextCodes::bring_near(const uint64_t* hashes, uint64_t count) const {
+    const std::atomic<uint64_t>* slots[kTogether];
+    const ByteString* places[kTogether];
+    for (uint64_t i = 0; i < count; ++i) {
+        const Table* const table = shard_of(hashes[i]).table.load(std::memory_order_acquire);
+        slots[i] = table == nullptr ? nullptr : table->slots() + (hashes[i] & table->mask);
+        __builtin_prefetch(slots[i]);
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+        const uint64_t slot = slots[i] == nullptr ? 0 : slots[i]->load(std::memory_order_acquire);
+        const uint64_t code = (slot & kNone) - 1;
+        const bool is_there = slot != 0 && (slot & ~uint64_t{kNone}) == tag_of(hashes[i]);
+        places[i] = is_there ? parts_[code / kEntriesPerPart].load(std::memory_order_acquire) + code % kEntriesPerPart
+                             : nullptr;
+        __builtin_prefetch(places[i]);
+    }
+    for (uint64_t i = 0; i < count; ++i) {
+        if (places[i] != nullptr) __builtin_prefetch(places[i]->bytes);
+    }
+}
+
+void TextCodes::add_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes, uint8_t* is_new) {
+    uint64_t hashes[kTogether];
+    for (uint64_t done = 0; done < count; done += kTogether) {
+        const uint64_t together = std::min(kTogether, count - done);
+        const auto text = [&](uint64_t i) { return ByteString{strings + (done + i) * length, length}; };
+        for (uint64_t i = 0; i < together; ++i) hashes[i] = hash_of(text(i));
+        bring_near(hashes, together);
+        for (uint64_t i = 0; i < together; ++i) {
+            bool is_first = false;
+            codes[done + i] = add_hashed(hashes[i], text(i), &is_first);
+            if (is_new != nullptr) is_new[done + i] = is_first ? 1 : 0;
+        }
+    }
+}
+
+uint32_t TextCodes::add_hashed(uint64_t hash, ByteString text, bool* is_new) {
     if (is_new != nullptr) *is_new = false;
-    const uint64_t hash = hash_of(text);
     Shard& shard = shard_of(hash);
     const uint32_t known = find_in(shard.table.load(std::memory_order_acquire), hash, text);
     if (known != kNone) return known;

@@ -28,6 +28,9 @@ class TextCodes {
     // The number of the string, which is the next one if it has none yet; is_new: whether that is so. Throws
     // kBudgetTooSmall, and kUnsupportedType for more than 2^32 - 1 strings.
     uint32_t add(ByteString text, bool* is_new = nullptr);
+    // The same of `count` strings of `length` bytes each, one behind the other. Waits for memory once for many of them
+    // where each would wait for its own places in a table that no cache holds. is_new: [count] bytes, or nullptr.
+    void add_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes, uint8_t* is_new = nullptr);
     // kNone: it has none.
     uint32_t find(ByteString text) const;
     // Returns the string of a number that add() gave; it is valid until the end.
@@ -56,6 +59,8 @@ class TextCodes {
 
     Shard& shard_of(uint64_t hash) const { return shards_[hash >> 58]; }
     uint32_t find_in(const Table* table, uint64_t hash, ByteString text) const;
+    uint32_t add_hashed(uint64_t hash, ByteString text, bool* is_new);
+    void bring_near(const uint64_t* hashes, uint64_t count) const;
     uint32_t enter(Shard& shard, ByteString text);
     void add_part(std::atomic<ByteString*>& part);
     const uint8_t* keep(Shard& shard, ByteString text);

@@ -66,6 +66,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
             columnsOf(layout.side),
             node.child.input.streamed ? rows * memory.rowBytes : 0
         ),
+        distinctKeys: Math.min(rows, groups),
         groups: sink === "count" ? 0 : groups,
         spilledBytes,
         peerBytes: expectedOnPeer(spilledBytes, sizes),
