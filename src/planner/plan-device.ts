@@ -139,7 +139,7 @@ function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft): nu
             case "deliver":
                 return Math.max(
                     stage.bytes / profile.deviceCopyBytesPerMs,
-                    deliveryMs({ workers, sink, profile }, stage.bytes)
+                    deliveryMs({ workers, sink, profile }, { bytes: stage.bytes })
                 );
         }
     };

@@ -43,6 +43,25 @@ TEST(executor_out_of_core_groups_are_those_of_the_rows) {
     test.expect_clean();
 }
 
+// Batches as large as blocks, of which there are fewer than workers: several make the columns of one.
+TEST(executor_out_of_core_groups_are_those_of_the_rows_by_many_workers) {
+    GroupTest test;
+    test.stage.workers = 24;
+    batches::BatchCollector sink;
+    EXPECT_EQ(test.run(&sink).result_rows, test.expected().size());
+    EXPECT(rows_of(sink) == test.expected());
+    for (const OutputBatch& batch : sink.batches) {
+        EXPECT_EQ(batch.columns.size(), test.stage.columns.size());
+        for (const OutputColumn& column : batch.columns) EXPECT_EQ(column.length, batch.rows);
+    }
+    sink.batches.clear();
+    test.expect_clean();
+    test.stage.columns[2].kind = GroupResultKind::kSum;
+    EXPECT_ERROR(kIntegerOverflow, test.run(&sink));
+    sink.batches.clear();
+    test.expect_clean();
+}
+
 TEST(executor_out_of_core_groups_are_counted_without_a_sink) {
     GroupTest test;
     EXPECT_EQ(test.run(nullptr).result_rows, test.expected().size());

@@ -45,6 +45,7 @@ class GroupValues {
         const bool bits = column_.type->layout == Layout::kBool;
         made.data = padded_buffer(budget, bits ? (rows + 7) / 8 : rows * width_);
         if (bits) std::memset(made.data.data(), 0, made.data.size());
+        if (!bits && made.null_count == 0 && write_all(rows, made.data.data())) return made;
         for (uint64_t row = 0; row < rows; ++row) {
             if (is_null(row)) {
                 if (!bits) std::memset(made.data.data() + row * width_, 0, width_);
@@ -177,6 +178,53 @@ class GroupValues {
         }
     }
 
+    // Writes all values where none is NULL and each takes the same few steps; else returns false.
+    bool write_all(uint64_t rows, uint8_t* out) const {
+        if (outputs_.flags.numbered && column_.key >= 0) return false;
+        const bool is_sum = column_.kind == GroupResultKind::kSum;
+        if (is_sum && column_.number != cuda::ValueKind::kFloat) {
+            if (!column_.between.empty() || width_ != sizeof(uint64_t)) return false;
+            write_sums(rows, out);
+            return true;
+        }
+        const bool is_copy = column_.kind == GroupResultKind::kCopy && column_.high < 0 && column_.bytes >= width_;
+        return (is_copy || is_sum) && copy_all(rows, out);
+    }
+
+    template <uint32_t kWidth>
+    static void copy_strided(const uint8_t* from, uint64_t stride, uint64_t rows, uint8_t* out) {
+        for (uint64_t row = 0; row < rows; ++row) std::memcpy(out + row * kWidth, from + row * stride, kWidth);
+    }
+    bool copy_all(uint64_t rows, uint8_t* out) const {
+        const uint8_t* const from = at(column_.value, 0);
+        const uint64_t stride = outputs_.widths[static_cast<size_t>(column_.value)];
+        if (stride == width_) {
+            std::memcpy(out, from, rows * width_);
+        } else if (width_ == 4) {
+            copy_strided<4>(from, stride, rows, out);
+        } else if (width_ == 2) {
+            copy_strided<2>(from, stride, rows, out);
+        } else if (width_ == 1) {
+            copy_strided<1>(from, stride, rows, out);
+        } else {
+            return false;
+        }
+        return true;
+    }
+
+    // Sums of 64 bits, in one part or two.
+    void write_sums(uint64_t rows, uint8_t* out) const {
+        const SumRange range = sum_range();
+        bool fits = true;
+        for (uint64_t row = 0; row < rows; ++row) {
+            const __int128 sum = integer_sum(row);
+            fits = fits && sum >= range.least && sum <= range.most;
+            const auto bits = static_cast<uint64_t>(sum);
+            std::memcpy(out + row * sizeof bits, &bits, sizeof bits);
+        }
+        if (!fits) overflow(range.name);
+    }
+
     void copy_value(const uint8_t* from, uint8_t* out) const {
         const uint32_t bytes = std::min(column_.bytes, width_);
         std::memcpy(out, from, bytes);
@@ -195,16 +243,23 @@ class GroupValues {
         std::memcpy(out, sum.words, 2 * sizeof(uint64_t));
     }
 
+    struct SumRange {
+        __int128 least;
+        __int128 most;
+        const char* name;
+    };
+    SumRange sum_range() const {
+        if (column_.type->order == Order::kUnsigned) return {0, std::numeric_limits<uint64_t>::max(), "uint64"};
+        return {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), "int64"};
+    }
+
     void write_sum(__int128 sum, uint8_t* out) const {
         if (width_ == sizeof sum) {
             std::memcpy(out, &sum, sizeof sum);
             return;
         }
-        const bool is_unsigned = column_.type->order == Order::kUnsigned;
-        const __int128 low = is_unsigned ? 0 : std::numeric_limits<int64_t>::min();
-        const __int128 high = is_unsigned ? static_cast<__int128>(std::numeric_limits<uint64_t>::max())
-                                          : static_cast<__int128>(std::numeric_limits<int64_t>::max());
-        if (sum < low || sum > high) overflow(is_unsigned ? "uint64" : "int64");
+        const SumRange range = sum_range();
+        if (sum < range.least || sum > range.most) overflow(range.name);
         const auto bits = static_cast<uint64_t>(sum);
         std::memcpy(out, &bits, sizeof bits);
     }
@@ -228,11 +283,9 @@ GroupResult::GroupResult(const cuda::StagedGroupBySpec& group, const std::vector
                          KeyFlags flags, const TextCodes& texts, MemoryBudget& budget)
     : group_(group), columns_(columns), flags_(flags), texts_(texts), budget_(budget), widths_(widths_of(group)) {}
 
-std::vector<OutputColumn> GroupResult::columns(const std::vector<const uint8_t*>& outputs, uint64_t rows) const {
-    std::vector<OutputColumn> made;
+OutputColumn GroupResult::column(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows) const {
     const GroupOutputs groups{widths_, outputs, flags_, texts_};
-    for (const GroupResultColumn& column : columns_) made.push_back(GroupValues(column, groups).make(rows, budget_));
-    return made;
+    return GroupValues(columns_[at], groups).make(rows, budget_);
 }
 
 ResultForm GroupResult::form() const {
@@ -244,15 +297,19 @@ ResultForm GroupResult::form() const {
     for (const GroupResultColumn& column : columns_) {
         form.row_bytes += is_text(*column.type) ? kTextBytesUsual : value_width(*column.type);
     }
-    form.columns = [this](const std::vector<const uint8_t*>& outputs, uint64_t rows) { return columns(outputs, rows); };
+    form.columns = columns_.size();
+    form.column = [this](size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows) {
+        return column(at, outputs, rows);
+    };
     return form;
 }
 
 void GroupResult::give_empty_group(BatchSink& sink) const {
     const uint64_t zero[2] = {};
+    const std::vector<const uint8_t*> zeros(widths_.size(), reinterpret_cast<const uint8_t*>(zero));
     OutputBatch batch;
     batch.rows = 1;
-    batch.columns = columns(std::vector<const uint8_t*>(widths_.size(), reinterpret_cast<const uint8_t*>(zero)), 1);
+    for (size_t at = 0; at < columns_.size(); ++at) batch.columns.push_back(column(at, zeros, 1));
     sink.push(0, std::move(batch));
 }
 

@@ -33,7 +33,7 @@ class GroupResult {
     void give_empty_group(BatchSink& sink) const;
 
   private:
-    std::vector<OutputColumn> columns(const std::vector<const uint8_t*>& outputs, uint64_t rows) const;
+    OutputColumn column(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows) const;
 
     const cuda::StagedGroupBySpec& group_;
     const std::vector<GroupResultColumn>& columns_;

@@ -24,7 +24,7 @@ namespace {
 ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, const TextCodes& texts, MemoryBudget& budget) {
     ResultForm form = join_result_form({stage.join, stage.presence, &texts}, stage.columns, budget);
     if (held[kBuildSide] == nullptr && held[kProbeSide] == nullptr) return form;
-    form.columns = nullptr;
+    form.column = nullptr;
     form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
         auto rows_of = std::make_shared<ResultGather>(gathered_rows(stage, held, &texts), sink, budget, worker);
         return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read) {

@@ -166,10 +166,9 @@ ResultForm join_result_form(const JoinedRows& rows, const std::vector<ResultColu
     form.row_bytes = 0;
     for (const cuda::JoinOutputColumn& output : join.output) form.widths.push_back(join.output_width(output));
     for (const ResultColumn& column : columns) form.row_bytes += result_width(*column.type);
-    form.columns = [rows, &columns, &budget](const std::vector<const uint8_t*>& outputs, uint64_t count) {
-        std::vector<OutputColumn> made;
-        for (const ResultColumn& column : columns) made.push_back(result_column(rows, column, outputs, count, budget));
-        return made;
+    form.columns = columns.size();
+    form.column = [rows, &columns, &budget](size_t at, const std::vector<const uint8_t*>& outputs, uint64_t count) {
+        return result_column(rows, columns[at], outputs, count, budget);
     };
     return form;
 }

@@ -86,6 +86,8 @@ void ResultBlocks::begin(int workers) {
     const std::lock_guard<std::mutex> lock(mutex_);
     ended_ = false;
     working_ = workers;
+    const uint64_t batches = (form_.block_rows + batch_rows_ - 1) / batch_rows_ * blocks_.size();
+    shares_ = form_.deliverer == nullptr && form_.columns > 1 && batches < static_cast<uint64_t>(workers);
 }
 
 void ResultBlocks::drain() {
@@ -109,25 +111,66 @@ void ResultBlocks::wake() {
     changed_.notify_all();
 }
 
-bool ResultBlocks::take(RowRange& range) {
+bool ResultBlocks::take(Piece& piece) {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (ready_.empty()) {
+    while (sharing_ == nullptr && ready_.empty()) {
         control_.check();
         if (ended_) return false;
         changed_.wait_for(lock, kOutOfCorePoll);
     }
+    if (shares_) {
+        take_column(piece);
+    } else {
+        piece.range = take_range();
+    }
+    return true;
+}
+
+ResultBlocks::RowRange ResultBlocks::take_range() {
     Block* const block = ready_.front();
-    range = {block, block->taken, std::min(batch_rows_, block->rows - block->taken)};
+    const RowRange range{block, block->taken, std::min(batch_rows_, block->rows - block->taken)};
     block->taken += range.rows;
     if (block->taken == block->rows) ready_.pop_front();
-    return true;
+    return range;
+}
+
+void ResultBlocks::take_column(Piece& piece) {
+    if (sharing_ == nullptr) {
+        sharing_ = std::make_shared<SharedBatch>();
+        sharing_->range = take_range();
+        sharing_->outputs = outputs_of(sharing_->range);
+        sharing_->batch.rows = static_cast<int64_t>(sharing_->range.rows);
+        sharing_->batch.columns.resize(form_.columns);
+        changed_.notify_all();
+    }
+    piece.shared = sharing_;
+    piece.column = sharing_->taken++;
+    if (sharing_->taken == form_.columns) sharing_.reset();
+}
+
+// Whoever makes the last column pushes the batch.
+void ResultBlocks::make_column(int worker, const Piece& piece) {
+    SharedBatch& shared = *piece.shared;
+    shared.batch.columns[piece.column] = form_.column(piece.column, shared.outputs, shared.range.rows);
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        if (++shared.made < form_.columns) return;
+    }
+    has_read(shared.range);
+    delivered_rows_ += shared.range.rows;
+    sink_.push(worker, std::move(shared.batch));
 }
 
 void ResultBlocks::work(int worker) {
     const Working working(*this);
     const DeliverRows deliver = form_.deliverer ? form_.deliverer(sink_, worker) : nullptr;
-    for (RowRange range; take(range);) {
+    for (Piece piece; take(piece); piece = {}) {
         control_.check();
+        if (piece.shared != nullptr) {
+            make_column(worker, piece);
+            continue;
+        }
+        const RowRange& range = piece.range;
         if (deliver) {
             delivered_rows_ += deliver(outputs_of(range), range.rows, [&] { has_read(range); });
             continue;
@@ -162,7 +205,7 @@ OutputBatch ResultBlocks::batch_of(const RowRange& range) {
     const std::vector<const uint8_t*> outputs = outputs_of(range);
     OutputBatch batch;
     batch.rows = static_cast<int64_t>(range.rows);
-    batch.columns = form_.columns(outputs, range.rows);
+    for (size_t at = 0; at < form_.columns; ++at) batch.columns.push_back(form_.column(at, outputs, range.rows));
     return batch;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -28,14 +29,16 @@ struct ResultForm {
     uint32_t slots = 2;       // buffers of the GPU
     std::vector<uint32_t> widths;
     uint64_t row_bytes = 1;  // of a row of a batch
-    // Makes the columns of a batch; outputs: where its rows begin in each column of the GPU.
-    std::function<std::vector<OutputColumn>(const std::vector<const uint8_t*>& outputs, uint64_t rows)> columns;
+    // Makes column `at` of the `columns` of a batch; outputs: where its rows begin in each column of the GPU.
+    size_t columns = 0;
+    std::function<OutputColumn(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows)> column;
     // Instead, where set: one worker's way to make batches.
     std::function<DeliverRows(BatchSink& sink, int worker)> deliverer;
 };
 
 // Result rows on their way from the GPU to a sink: copy engines write them into blocks of pinned memory, workers make
-// batches of them and push those, while the join goes on as long as there is a free block.
+// batches of them and push those, while the join goes on as long as there is a free block. Where a batch takes most of
+// a block, there are fewer of them at a time than workers, who then make the columns of each together.
 class ResultBlocks final : public GpuResultSink {
   public:
     // One block more than the GPU has buffers is being filled while another is delivered.
@@ -70,8 +73,25 @@ class ResultBlocks final : public GpuResultSink {
         uint64_t row = 0;
         uint64_t rows = 0;
     };
+    // A batch whose columns several workers make.
+    struct SharedBatch {
+        RowRange range;
+        std::vector<const uint8_t*> outputs;
+        OutputBatch batch;
+        size_t taken = 0;  // columns; so are those that are made
+        size_t made = 0;
+    };
+    // Rows for a batch of one worker, or a column of a batch of several.
+    struct Piece {
+        RowRange range;
+        std::shared_ptr<SharedBatch> shared;
+        size_t column = 0;
+    };
     class Working;
-    bool take(RowRange& range);
+    bool take(Piece& piece);
+    RowRange take_range();
+    void take_column(Piece& piece);
+    void make_column(int worker, const Piece& piece);
     std::vector<const uint8_t*> outputs_of(const RowRange& range) const;
     OutputBatch batch_of(const RowRange& range);
     void has_read(const RowRange& range);
@@ -91,6 +111,8 @@ class ResultBlocks final : public GpuResultSink {
     std::deque<Block*> free_;
     std::deque<Block*> opened_;
     std::deque<Block*> ready_;
+    std::shared_ptr<SharedBatch> sharing_;  // one with columns that nobody has taken
+    bool shares_ = false;
     bool ended_ = false;
     bool gave_rows_ = false;
     int working_ = 0;

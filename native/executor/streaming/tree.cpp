@@ -141,7 +141,7 @@ class TreeRun {
         const JoinedRows rows{*tree_.root_join(), joined.presence, &texts_};
         ResultForm made = join_result_form(rows, joined.columns, budget_);
         if (!holds_columns()) return made;
-        made.columns = nullptr;
+        made.column = nullptr;
         made.deliverer = [this, rows, &joined](BatchSink& sink, int worker) -> DeliverRows {
             GatheredRows gathered{rows, joined.columns, joined.row_numbers, {}, nullptr};
             for (const auto& held : held_) gathered.held.push_back(held.get());

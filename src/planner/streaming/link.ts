@@ -3,8 +3,10 @@ import type { MachineProfile } from "../../machine/profile.js";
 import { nsPerMs, sumOf } from "../../model/sizes.js";
 import type { InputInfo } from "../../plan/logical.js";
 import type { SinkKind } from "../../plan/plan.js";
+import { deviceConstants } from "../../model/device-constants.js";
 import { defaultPolicy } from "../policy.js";
 import { isText } from "./chunk-rows.js";
+import { resultSlots } from "./sizes.js";
 
 /** Who moves the rows of a query. */
 export interface Movers {
@@ -65,17 +67,34 @@ export function readMs(movers: Pick<Movers, "workers" | "profile">, bytes: numbe
 }
 
 /**
- * What a batch takes JavaScript that reads one after the other. H100: 412 batches, of 18 million rows, were read 30 ms
- * later than their bytes could be there.
+ * What a batch takes JavaScript that reads one after the other. H100: 412 batches, of 18 million rows, took 44 to 62 ms
+ * where their bytes take the link and the workers 20.
  */
-const batchMs = 0.07;
+const batchMs = 0.1;
 
-/** Time in which workers deliver a result of so many bytes in Arrow's layout. `gatherMs`: of values that they fetch. */
-export function deliveryMs({ workers, sink, profile }: Movers, arrowBytes: number, gatherMs = 0): number {
+/** A result in Arrow's layout. */
+export interface Delivered {
+    readonly bytes: number;
+    /** Time of values that workers fetch. */
+    readonly gatherMs?: number;
+    /** Columns of batches that workers make together; else a batch is one worker's. */
+    readonly sharedColumns?: number;
+}
+
+/** Result rows out of core wait in so many blocks, each of which is a batch of a table. */
+const resultBlocks = resultSlots + deviceConstants.hostSlots;
+
+/** Workers that have something to do while a table of so many bytes is made. */
+function busyWorkers(workers: number, { bytes, sharedColumns }: Delivered): number {
+    const batches = Math.max(1, bytes / defaultPolicy.tableBatchBytes);
+    return Math.min(workers, sharedColumns === undefined ? batches : resultBlocks * Math.max(1, sharedColumns));
+}
+
+/** Time in which workers deliver a result. */
+export function deliveryMs({ workers, sink, profile }: Movers, result: Delivered): number {
+    const { bytes: arrowBytes, gatherMs = 0 } = result;
     if (sink === "table") {
-        // A batch is one worker's.
-        const busy = Math.min(workers, Math.max(1, arrowBytes / defaultPolicy.tableBatchBytes));
-        return gatherMs + arrowBytes / profile.deviceDeliverBytesPerMs / busy;
+        return gatherMs + arrowBytes / profile.deviceDeliverBytesPerMs / busyWorkers(workers, result);
     }
     const copyMs = arrowBytes / profile.outputBytesPerMs / workers;
     const takenMs = sink === "batches" ? (arrowBytes / defaultPolicy.batchBytes) * batchMs : 0;

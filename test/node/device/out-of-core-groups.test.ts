@@ -48,18 +48,18 @@ import { knobs } from "../../support/knobs.js";
 useGpu();
 
 const memory = { host: "256MiB", device: "64MiB" };
-/** How much stays in GPU memory, in chunks and partitions of which size. */
+/** How much stays in GPU memory, in chunks and partitions of which size; more workers than batches share these. */
 const shapes = [
-    { residentShare: 0, chunkRows: 64, radixBits: 0 },
-    { residentShare: 0.5, chunkRows: 192, radixBits: 3 },
-    { residentShare: 1, chunkRows: 4096, radixBits: 9 }
+    { residentShare: 0, chunkRows: 64, radixBits: 0, workers: 3 },
+    { residentShare: 0.5, chunkRows: 192, radixBits: 3, workers: 12 },
+    { residentShare: 1, chunkRows: 4096, radixBits: 9, workers: 3 }
 ];
 let gpus: Runtime[] = [];
 
 beforeAll(async () => {
     gpus = [];
     for (const shape of shapes) {
-        const debug = { outOfCore: true, workers: 3, ...shape };
+        const debug = { outOfCore: true, ...shape };
         gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, ...knobs(debug) }));
     }
 });

@@ -53,7 +53,9 @@ beforeAll(async () => {
     gpus = [];
     for (const [i, residentShare] of shares.entries()) {
         const debug = { outOfCore: true, chunkRows: [64, 192, 4096][i]!, radixBits: [0, 3, 9][i]!, residentShare };
-        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, ...knobs({ ...debug, workers: 3 }) }));
+        gpus.push(
+            await openRuntime({ device: "gpu", threads: 2, memory, ...knobs({ ...debug, workers: [3, 12, 3][i]! }) })
+        );
     }
 });
 afterAll(async () => {

@@ -60,8 +60,9 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
     const inputBytes = rows * inputRowBytes(group.keyBytes, group.widths, group.nullGroup);
     const resultBytes = groups * load.memory.resultRowBytes;
     const arrowBytes = groups * sumOf(layout.columns.map(({ type }) => Math.max(1, type.byteWidth)));
+    const result = { bytes: arrowBytes, sharedColumns: layout.columns.length };
     const outMs = (share: number, bytesIn: number): number =>
-        Math.max(linkMs(load, bytesIn, resultBytes * share), share * deliveryMs(load, arrowBytes));
+        Math.max(linkMs(load, bytesIn, resultBytes * share), share * deliveryMs(load, result));
     const residentMs = outMs(1 - spilledShare, 0);
     // Rows come back while groups of resident partitions leave, too.
     const givenMs = Math.max(outMs(1, spilledBytes), diskBytes / profile.spillReadBytesPerMs);

@@ -5,7 +5,7 @@ import { rowNumberColumn } from "../../../model/column-type.js";
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { JoinMemory } from "../device-memory.js";
-import { deliveryMs, fillMs, linkMs, readMs, type Filling, type Movers } from "../link.js";
+import { deliveryMs, fillMs, linkMs, readMs, type Delivered, type Filling, type Movers } from "../link.js";
 import { packedRowNumberBytes } from "./gather.js";
 import { chunkStartMs } from "./spilled-copies.js";
 
@@ -70,6 +70,12 @@ export function phasesMs({ buildMs, probeMs, spilledMs }: OutOfCorePhases): numb
     return buildMs + probeMs + spilledMs;
 }
 
+/** Workers that fetch values make batches alone. */
+function resultOf({ rows, resultRowBytes, layout }: JoinLoad, gatherMs: number): Delivered {
+    const bytes = rows.result * resultRowBytes;
+    return gatherMs > 0 ? { bytes, gatherMs } : { bytes, sharedColumns: layout.columns.length };
+}
+
 /** What phases of joins out of core are made of: bytes of inputs and results, and times of what carries them. */
 export function phaseParts(load: JoinLoad) {
     const { layout, rows } = load;
@@ -84,7 +90,7 @@ export function phaseParts(load: JoinLoad) {
         inputs: { build: inputOf("build"), probe: inputOf("probe") },
         resultBytes,
         gatherMs,
-        outMs: deliveryMs(load, rows.result * load.resultRowBytes, gatherMs)
+        outMs: deliveryMs(load, resultOf(load, gatherMs))
     };
 }
 

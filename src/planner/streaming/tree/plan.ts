@@ -103,9 +103,11 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const heldBytes = heldBytesOf(layout, root);
     const hostBytes = freeHostBytes(host, heldBytes, sink === "table" ? arrowBytes : 0);
     const all = chooseTreeSizes(facts, { limitBytes, hostBytes, peerBytes: query.peerBytes ?? 0 });
+    const gatherMs = (result.rows * gatherRowNs(layout, { query, all })) / nsPerMs / host.threads;
+    const shared = gatherMs > 0 ? {} : { sharedColumns: root.columns.length };
     const predicted = predictTree({
-        ...{ operators: all, flows: layout.flows, inputs: inputsOf(root), arrowBytes, sink, profile, heldBytes },
-        gatherMs: (result.rows * gatherRowNs(layout, { query, all })) / nsPerMs / host.threads,
+        ...{ operators: all, flows: layout.flows, inputs: inputsOf(root), sink, profile, heldBytes },
+        result: { bytes: arrowBytes, gatherMs, ...shared },
         workers: host.threads
     });
     const rings = ringBytes(facts, all);

@@ -5,7 +5,17 @@ import type { KeySpec } from "../../../model/column-type.js";
 import { otherSide } from "../../join-sides.js";
 import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
 import { inputRowBytes } from "../chunk-rows.js";
-import { columnsOf, deliveryMs, fillingOf, fillMs, linkMs, readMs, type Filling, type Movers } from "../link.js";
+import {
+    columnsOf,
+    deliveryMs,
+    fillingOf,
+    fillMs,
+    linkMs,
+    readMs,
+    type Delivered,
+    type Filling,
+    type Movers
+} from "../link.js";
 import { expectedOnDisk, expectedOnPeer } from "../spill.js";
 import type { SizedOperator, TreeSizes } from "./sizes.js";
 
@@ -13,12 +23,10 @@ export interface TreeLoad extends Movers {
     readonly operators: readonly SizedOperator[];
     readonly flows: readonly OutOfCoreFlow[];
     readonly inputs: readonly InputInfo[];
-    /** Bytes of the result as Arrow has it; 0 where rows are counted. */
-    readonly arrowBytes: number;
+    /** No bytes where rows are counted. */
+    readonly result: Delivered;
     /** Bytes of columns that are gathered and have to be read first. */
     readonly heldBytes: number;
-    /** What gathering them takes. */
-    readonly gatherMs: number;
 }
 
 /** The bytes of a flow, with those of rows that its operators spill, and that come back when their last input ends. */
@@ -109,12 +117,12 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
     const diskMs = diskBytes / profile.spillWriteBytesPerMs + diskBytes / profile.spillReadBytesPerMs;
     const flowMs = (flow: FlowLoad): number => {
         const { inBytes, outBytes, backBytes, pipedChunks, pipedRows, isLast } = flow;
-        const result = isLast ? resultBytes : 0;
+        const downBytes = isLast ? resultBytes : 0;
         const fillingMs = fillMs(load, flow.filling) + (isLast ? readMs(load, load.heldBytes) : 0);
         const readingMs = Math.max(linkMs(load, inBytes, outBytes), fillingMs);
         const wholeMs = Math.max(
-            linkMs(load, inBytes + backBytes, outBytes + result),
-            isLast ? deliveryMs(load, load.arrowBytes, load.gatherMs) : 0
+            linkMs(load, inBytes + backBytes, outBytes + downBytes),
+            isLast ? deliveryMs(load, load.result) : 0
         );
         // Spilled rows come back when all of an input has been read.
         const workMs = (pipedRows * pipedRowNs) / nsPerMs;
@@ -129,7 +137,7 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
         peerBytes: Math.ceil(peerBytes),
         diskBytes: Math.ceil(diskBytes),
         flowsMs: flows.map(flowMs),
-        gatherMs: load.gatherMs,
+        gatherMs: load.result.gatherMs ?? 0,
         operators: operators.map((one) => ({
             name: nameOf(one),
             rowsIn: one.rowsIn,
