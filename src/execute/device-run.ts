@@ -15,8 +15,8 @@ import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
 import type { InputInfo } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
-import type { HeldGroups } from "../plan/stage.js";
-import { holdGroups, type HeldGroupsOfQuery } from "./held-groups.js";
+import type { HeldRows } from "../plan/stage.js";
+import { holdRows, type InnerOperators } from "./held-rows.js";
 import type { Job } from "./job.js";
 import type { ProgressTracker } from "./progress-tracker.js";
 import {
@@ -43,7 +43,7 @@ interface DeviceRunParts {
     streams: StreamObserver;
     tracker: ProgressTracker;
     openSink: () => Promise<SinkHandle>;
-    held: HeldGroupsOfQuery;
+    inner: InnerOperators;
     deviceTurn?: () => Promise<DeviceTurn>;
 }
 
@@ -53,7 +53,7 @@ export class DeviceRun {
     /** The last join, where its result leaves the GPU in pieces: in place of the table that it would make. */
     #pieces: { handle: DevicePiecesHandle; table: number; rowsMax: number; planned: boolean } | undefined;
     #turn: DeviceTurn | undefined;
-    /** Groups of earlier stages, by the number of the input that they are. */
+    /** Rows of earlier stages, by the number of the input that they are. */
     readonly #held = new Map<number, SourceHandle>();
     /** Rows of the stage before. */
     #rows = 0;
@@ -142,16 +142,19 @@ export class DeviceRun {
     }
 
     /** Rows may wait for code of the caller's, which may run queries of its own: those must find the GPU free. */
-    #leaveTurn(feeds: StreamFeeds, holds?: HeldGroups): void {
+    #leaveTurn(feeds: StreamFeeds, holds?: HeldRows): void {
         const waits = this.parts.plan.sink === "batches" && holds === undefined;
         if (waits || feeds.count > 0) this.#turn?.leave();
     }
 
-    /** Runs a stage that gives rows to the query's sink, if it has one, or whose groups are held. */
-    async #giving<T>(holds: HeldGroups | undefined, run: (sink?: SinkHandle) => Promise<T>): Promise<T> {
-        const { job, plan, held } = this.parts;
-        if (holds === undefined) return await run(plan.sink === "count" ? undefined : await this.parts.openSink());
-        const { report, source } = await holdGroups(job, held.of(holds.input), { ...holds, plan }, run);
+    /** Runs a stage that gives rows to the query's sink, unless they are counted, or whose rows are held. */
+    async #giving<T>(
+        { holds, counted }: { holds?: HeldRows | undefined; counted: boolean },
+        run: (sink?: SinkHandle) => Promise<T>
+    ): Promise<T> {
+        const { job, plan, inner } = this.parts;
+        if (holds === undefined) return await run(counted ? undefined : await this.parts.openSink());
+        const { report, source } = await holdRows(job, inner.of(holds.operator), { ...holds, plan }, run);
         this.#held.set(holds.input, source);
         return report;
     }
@@ -163,9 +166,11 @@ export class DeviceRun {
         const [build, probe] = [this.#read(feeds, stage.buildInput), this.#read(feeds, stage.probeInput)];
         const { gathered: _, join, ...decided } = layout;
         const spec = { ...decided, join: { ...join, sizes, coherent, baseline }, workers: plan.threads };
-        const sink = join.result === "count" ? undefined : await this.parts.openSink();
-        this.#leaveTurn(feeds);
-        const report = await feeds.whileFed(() => job.binding.joinOutOfCore(job.handle, build, probe, spec, sink));
+        const { holds } = stage;
+        const report = await this.#giving({ holds, counted: join.result === "count" }, async (sink) => {
+            this.#leaveTurn(feeds, holds);
+            return await feeds.whileFed(() => job.binding.joinOutOfCore(job.handle, build, probe, spec, sink));
+        });
         tracker.uploaded(report.h2dBytes - report.spilledBytes.build - report.spilledBytes.probe);
         tracker.operated(outOfCoreReport(stage, report));
         return report.rows;
@@ -177,8 +182,9 @@ export class DeviceRun {
         const feeds = this.#feeds();
         const source = this.#read(feeds, stage.input);
         const spec = { ...layout, group: { ...layout.group, sizes }, workers: plan.threads };
-        const report = await this.#giving(stage.holds, async (sink) => {
-            this.#leaveTurn(feeds, stage.holds);
+        const { holds } = stage;
+        const report = await this.#giving({ holds, counted: plan.sink === "count" }, async (sink) => {
+            this.#leaveTurn(feeds, holds);
             return await feeds.whileFed(() => job.binding.groupOutOfCore(job.handle, source, spec, sink));
         });
         tracker.uploaded(report.h2dBytes - report.spilledBytes);
@@ -194,8 +200,9 @@ export class DeviceRun {
         const flows = stage.flows.map(({ input: _, ...flow }, source) => ({ ...flow, source }));
         const startedMs = performance.now();
         const spec = { operators, flows, result, workers: plan.threads };
-        const report = await this.#giving(stage.holds, async (sink) => {
-            this.#leaveTurn(feeds, stage.holds);
+        const { holds } = stage;
+        const report = await this.#giving({ holds, counted: plan.sink === "count" }, async (sink) => {
+            this.#leaveTurn(feeds, holds);
             return await feeds.whileFed(() => job.binding.runTreeOutOfCore(job.handle, sources, spec, sink));
         });
         tracker.uploaded(uploadedBytes(report));

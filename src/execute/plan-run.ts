@@ -16,7 +16,7 @@ import type {
     StreamingJoinStage
 } from "../plan/plan.js";
 import { DeviceRun, type DeviceTurn } from "./device-run.js";
-import type { HeldGroupsOfQuery } from "./held-groups.js";
+import type { InnerOperators } from "./held-rows.js";
 import type { Job } from "./job.js";
 import { nativeArrayJoinSpec, nativeGroupBySpec, nativeJoinSpec, nativePartitionSpec } from "./native-spec.js";
 import type { ProgressTracker } from "./progress-tracker.js";
@@ -39,8 +39,8 @@ export interface PlanRunParts {
     decisions: Decisions;
     /** Called once, when all dictionaries are known and before the first result row: the sink of the query. */
     openSink: () => Promise<SinkHandle>;
-    /** Group-bys whose groups stay in host memory between stages. */
-    held: HeldGroupsOfQuery;
+    /** Joins and group-bys whose rows may stay in host memory between stages. */
+    inner: InnerOperators;
     /** Is told of streams that are read while a stage runs. */
     streams: StreamObserver;
     /** Plans for the GPU: waits until no other query computes there. */

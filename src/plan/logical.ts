@@ -10,8 +10,8 @@ import type { JoinType } from "../model/schema-types.js";
 export type InputSource =
     | { readonly kind: "layout"; readonly schema: Schema; readonly layout: SourceLayout }
     | { readonly kind: "stream"; readonly schema: Schema; readonly open: () => AsyncIterable<RecordBatch | Table> }
-    /** Groups of an earlier stage, in host memory. */
-    | { readonly kind: "groups"; readonly schema: Schema };
+    /** Rows of an earlier stage, in host memory. */
+    | { readonly kind: "held"; readonly schema: Schema };
 
 /** What is known of an input without reading rows. */
 export interface InputInfo {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType, KeySpec } from "../model/column-type.js";
 import type { OutOfCorePath, OutOfCoreWork } from "./out-of-core-stage.js";
-import type { HeldGroups, StageCommon } from "./stage.js";
+import type { HeldRows, StageCommon } from "./stage.js";
 
 /** What the plan decides of a group-by out of core; mirrors StreamSizes in cuda/api/stream_spec.hpp. */
 export interface OutOfCoreGroupSizes {
@@ -132,7 +132,7 @@ export interface OutOfCoreGroupStage extends StageCommon {
     /** Nothing: its tables are its own. */
     readonly frees: readonly number[];
     /** Left out: its rows are the result. */
-    readonly holds?: HeldGroups;
+    readonly holds?: HeldRows;
     readonly input: number;
     readonly layout: OutOfCoreGroupLayout;
     readonly sizes: OutOfCoreGroupSizes;

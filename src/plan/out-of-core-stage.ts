@@ -7,7 +7,7 @@ import type {
     OutOfCorePathName
 } from "../model/algorithms.js";
 import type { FarPartitioner, Interleave, StreamProbe } from "../model/experiment.js";
-import type { StageCommon } from "./stage.js";
+import type { HeldRows, StageCommon } from "./stage.js";
 
 /** What the plan decides of a join out of core; mirrors StreamSizes in cuda/api/stream_spec.hpp. */
 export interface OutOfCoreSizes {
@@ -224,6 +224,8 @@ export interface OutOfCoreStage extends StageCommon {
     readonly kind: "deviceOutOfCoreJoin";
     /** Nothing: its tables are its own. */
     readonly frees: readonly number[];
+    /** Left out: its rows are the result. */
+    readonly holds?: HeldRows;
     readonly buildInput: number;
     readonly probeInput: number;
     readonly layout: OutOfCoreLayout;

@@ -8,7 +8,7 @@ import type {
     OutOfCoreGroupSizes
 } from "./out-of-core-group-stage.js";
 import type { OutOfCoreGathered, OutOfCoreJoin, OutOfCorePart, OutOfCoreShape } from "./out-of-core-stage.js";
-import type { HeldGroups, StageCommon } from "./stage.js";
+import type { HeldRows, StageCommon } from "./stage.js";
 
 /** Where a value is in the result rows of an operator. */
 export type OutOfCorePipePart = Omit<OutOfCorePart, "from">;
@@ -119,7 +119,7 @@ export interface OutOfCoreTreeStage extends StageCommon {
     /** Nothing: its tables are its own. */
     readonly frees: readonly number[];
     /** Left out: its rows are the result. */
-    readonly holds?: HeldGroups;
+    readonly holds?: HeldRows;
     readonly operators: readonly OutOfCoreOperator[];
     readonly flows: readonly OutOfCoreFlow[];
     readonly result: OutOfCoreResult;

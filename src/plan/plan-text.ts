@@ -7,7 +7,9 @@ import { outOfCoreGroupLines, outOfCoreLines, outOfCoreTreeLines } from "./out-o
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
 
 function inputName(plan: Plan, index: number): string {
-    return plan.inputs[index]?.name ?? `the groups of stage ${index - plan.inputs.length + 1}`;
+    const stage = index - plan.inputs.length;
+    const what = plan.stages[stage]?.name === "group" ? "groups" : "rows";
+    return plan.inputs[index]?.name ?? `the ${what} of stage ${stage + 1}`;
 }
 
 function setLine(set: PartitionSet): string {

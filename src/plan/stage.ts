@@ -9,8 +9,10 @@ export interface StageMemory {
     readonly outputBytes: number;
 }
 
-/** Groups stay in host memory, as an input of later stages. */
-export interface HeldGroups {
+/** Rows of a stage stay in host memory, as an input of later stages. */
+export interface HeldRows {
+    /** The join or group-by that gives them: its number among the inner operators of the query. */
+    readonly operator: number;
     /** Number of that input: they come behind those of the query. */
     readonly input: number;
     /** Bytes of their batches at most. */

@@ -8,7 +8,7 @@ import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { attempt, NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
-import { heldLimits, mostHeldBytes, partsOf, type QueryPart } from "./held-groups.js";
+import { chooseHeld, heldLimits, mostHeldBytes, type QueryPart } from "./held-rows.js";
 import { otherSide } from "./join-sides.js";
 import { isForcedOutOfCore, outOfCoreName } from "./named-algorithm.js";
 import type { PlanQuery } from "./plan-search.js";
@@ -57,7 +57,7 @@ function joinHostBytes(query: PlanQuery, limitBytes: number): number {
     const policy = query.policy ?? defaultPolicy;
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
     const counted = query.sink === "count";
-    const sides = inputJoinSides(node, [], { counted, estimator, policy });
+    const sides = inputJoinSides(node, [], { unread: counted || query.isHeld === true, estimator, policy });
     const layout = outOfCoreLayout(node, sides, inputsOfSides(node), { counted });
     const memory = query.deviceMemory.ofJoin(layout.join);
     const { rowBytes } = memory;
@@ -88,7 +88,8 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
     const policy = query.policy ?? defaultPolicy;
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
     const columns = sink === "count" ? [] : node.columns.map((_, column) => column);
-    const sides = inputJoinSides(node, columns, { counted: sink === "count", estimator, policy });
+    const unread = sink === "count" || query.isHeld === true;
+    const sides = inputJoinSides(node, columns, { unread, estimator, policy });
     const facts = { query, host, node, sides, estimator, limitBytes };
     const { algorithm } = node;
     const byCopies = () => (isBaselineJoin(algorithm) ? baselineDraft(facts, algorithm) : stagedDraft(facts));
@@ -132,11 +133,11 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
  * where it cannot run out of core at all. `limitBytes` undefined: not known yet.
  */
 export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBytes): number {
-    const bytes = attempt(() => {
-        const parts = partsOf(query);
+    const hostBytesOf = (parts: readonly QueryPart[]): number => {
         const most = Math.max(...parts.map((part) => partHostBytes(part.query, limitBytes)));
         return most === 0 ? 0 : most + mostHeldBytes(parts);
-    });
+    };
+    const bytes = attempt(() => chooseHeld(query, hostBytesOf));
     return bytes instanceof NotOnDevice ? 0 : bytes;
 }
 
@@ -167,20 +168,28 @@ function inQuery(stage: AnyStage, { inputs }: QueryPart): AnyStage {
     }
 }
 
-/** The stages of a query: group-bys below other operators each have one of their own, whose groups are held. */
-function stagesOf(query: PlanQuery, host: Plan, limitBytes: number): AnyStage[] {
-    const parts = partsOf(query);
+/**
+ * The stages of the parts of a query, of which all but the last one hold their rows. Where GPU memory is too little for
+ * several of them, the most that one takes is told.
+ */
+function stagesOf(query: PlanQuery, parts: readonly QueryPart[], host: Plan, limitBytes: number): AnyStage[] {
     const limits = heldLimits(parts, host);
     const { length: inputs } = inputsOf(query.root);
     let heldBytes = 0;
-    return parts.map((part, id) => {
+    const made = parts.map((part, id): AnyStage | NotOnDevice => {
         const limit = limits[id];
         heldBytes += limit ?? 0;
         const { memory } = host;
         const left = { ...host, memory: { ...memory, fixedBytes: memory.fixedBytes + heldBytes } };
-        const stage = { ...inQuery(partStageOf(part.query, left, limitBytes), part), id };
-        return limit === undefined ? stage : { ...stage, holds: { input: inputs + id, limitBytes: limit } };
+        const stage = attempt(() => inQuery(partStageOf(part.query, left, limitBytes), part));
+        if (stage instanceof NotOnDevice) return stage;
+        if (part.held === undefined || limit === undefined) return { ...stage, id };
+        return { ...stage, id, holds: { operator: part.held.operator, input: inputs + id, limitBytes: limit } };
     });
+    const refused = made.flatMap((stage) => (stage instanceof NotOnDevice ? [stage] : []));
+    const [worst] = refused.sort((a, b) => (b.leastBytes ?? Infinity) - (a.leastBytes ?? Infinity));
+    if (worst !== undefined) throw worst;
+    return made.flatMap((stage) => (stage instanceof NotOnDevice ? [] : [stage]));
 }
 
 /** Do workers look up each row of an input in a table of the host, before it goes to the GPU? */
@@ -190,7 +199,7 @@ export function looksUpRows({ stages }: Plan): boolean {
 
 /** The plan of a query whose tables do not fit GPU memory, or why it cannot run there. */
 export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
-    const stages = attempt(() => stagesOf(query, host, limitBytes));
+    const stages = attempt(() => chooseHeld(query, (parts) => stagesOf(query, parts, host, limitBytes)));
     if (stages instanceof NotOnDevice) return stages;
     return freezePlan<Plan>({
         ...host,

@@ -36,6 +36,8 @@ export interface PlanQuery {
     plainDevice?: boolean;
     /** GPU memory ran out with all tables in it: plan out of core. */
     deviceFull?: boolean;
+    /** Its rows are held for other parts of a query: nobody reads them before the last one has come. */
+    isHeld?: boolean;
     /** Kernels of the GPU that is open use the host's page tables. */
     coherentDevice?: boolean;
     /** Speeds of the profile are those of the GPU that is open, and not of another one. */

@@ -11,7 +11,7 @@ import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { outOfCoreName } from "../planner/named-algorithm.js";
 import { QueryPlanner } from "../planner/plan-query.js";
-import { HeldGroupsOfQuery } from "../execute/held-groups.js";
+import { InnerOperators } from "../execute/held-rows.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
@@ -256,7 +256,7 @@ export class QueryRun {
 
     async #stages(plan: Plan, sink: ResultSink): Promise<number> {
         const { job } = this;
-        const { runner, node } = this.query;
+        const { runner, node, kind } = this.query;
         const sourceOf: SourceOf = (input) => this.#sources.get(input);
         // A stage that is fed by streams has its sink before their dictionaries are known.
         const unknown = plan.device === "gpu" ? this.#streamsWithDictionaries() : new Set<InputInfo>();
@@ -271,7 +271,7 @@ export class QueryRun {
                 this.#sent = true;
                 return sink.open(plan, sourceOf, unknown.size > 0);
             },
-            held: new HeldGroupsOfQuery(node, sourceOf),
+            inner: new InnerOperators(node, kind === "count", sourceOf),
             streams: {
                 began: () => {
                     this.#isConsumed = true;

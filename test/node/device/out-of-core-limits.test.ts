@@ -176,28 +176,18 @@ describe("the plan", () => {
 
     test("says why a tree of joins cannot run out of core", async () => {
         const one = makeVector(BigInt64Array.of(1n));
-        const values = Array.from({ length: 16 }, (_, i) => `v${i}`);
+        const values = Array.from({ length: 29 }, (_, i) => `v${i}`);
         const wide = new Table(Object.fromEntries(["k", ...values].map((name) => [name, one])));
-        const keys = ["k", "v0", "v1", "v2", "v3"];
         const wideJoin = (r: Runtime): Query =>
             r.join({ left: r.fromTable(wide), right: r.fromTable(table(1)), on: "k" });
         const cases: Refusal[] = [
             [
-                (r) => wideJoin(r).join(r.fromTable(wide), { on: keys, suffix: "_3" }),
-                /keys `k` \(Int64\), .*`v3` \(Int64\) of a join do not pass .*: they have more than 32 bytes/
-            ],
-            [
-                // Nothing is gathered for a group-by.
                 (r) =>
                     wideJoin(r).groupBy({
                         keys: ["k"],
                         aggregates: Object.fromEntries(values.map((name) => [name, { max: name }]))
                     }),
-                /a row of 136 bytes, of which 128 are the most \(and 28 columns\), would pass .*`v15` \(Int64\)/
-            ],
-            [
-                (r) => joinOf(r, 10).groupBy({ keys: ["k"], aggregates: { n: { countDistinct: "v" } } }),
-                /`countDistinct` of column `v`/
+                /\d+ numbers are added up for a key, 28 are the most/
             ]
         ];
         await expectRefusals(cases);

@@ -116,3 +116,26 @@ describe("joins on keys of several words have the rows of the CPU engine", () =>
         });
     }
 });
+
+// Found by drawn trees: seed 436 of test/node/differential/trees.test.ts.
+test("a key beside text that no build row has comes out of a row without a partner", async () => {
+    const texts = (of: string, rows: number): Table =>
+        new Table({
+            ...{ [`${of}_n`]: makeVector(Int32Array.from({ length: rows }, (_, row) => row + 5)) },
+            [`${of}_t`]: vectorFromArray(
+                Array.from({ length: rows }, (_, row) => `${of} ${row}`),
+                new Utf8()
+            )
+        });
+    const [build, probe] = [texts("b", 40), texts("p", 90)];
+    for (const [type, buildSide] of [["full", "left"] as const, ["left", "right"] as const]) {
+        const on = (runtime: Runtime): Query => {
+            const [b, p] = [runtime.fromTable(build), runtime.fromTable(probe)];
+            const [left, right] = buildSide === "left" ? [b, p] : [p, b];
+            const keys = buildSide === "left" ? { b_n: "p_n", b_t: "p_t" } : { p_n: "b_n", p_t: "b_t" };
+            return runtime.join({ left, right, on: keys, type, hints: { buildSide } });
+        };
+        const expected = rowTexts(cellTable(await on(cpu).toTable()));
+        expectSameRows(rowTexts(cellTable(await on(gpu).toTable())), expected, type);
+    }
+});

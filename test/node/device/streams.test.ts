@@ -272,7 +272,7 @@ describe("what a stream cannot be on the GPU", () => {
                 one({ k: numbers, list: lists })(r, "a")
                     .join(one({ k: numbers })(r, "b"), { on: "k" })
                     .join(one({ k: numbers })(r, "c"), { on: "k" }),
-            /column `list` of the stream `a` \(nested\) does not pass/
+            /column `list` \(nested\) of the stream `a` cannot be in GPU memory/
         ]
     ];
     for (const [name, query, reason] of cases) {

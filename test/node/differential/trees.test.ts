@@ -98,6 +98,6 @@ describe("drawn trees", () => {
             ++drawn;
             if (await compare(random, seed)) ++ran;
         });
-        if (drawn >= 100) expect(ran / drawn).toBeGreaterThan(0.6);
+        if (drawn >= 100) expect(ran / drawn).toBeGreaterThan(0.9);
     });
 });

@@ -77,7 +77,7 @@ function runOn(sink: SinkKind, overrides: ConstructorParameters<typeof FakeBindi
     } as unknown as Plan;
     tracker.begin(plan);
     const parts = {
-        ...{ job, plan, tracker, inputs: [], streams: noStreams, held: undefined as never },
+        ...{ job, plan, tracker, inputs: [], streams: noStreams, inner: undefined as never },
         openSink: async () => note("sink", "sink")() as never,
         deviceTurn: async () => {
             asked.push("turn");
@@ -116,8 +116,8 @@ describe("a turn on the GPU", () => {
         const tracker = new ProgressTracker(() => job.progress(), undefined);
         const plan = { threads: 1 } as Plan;
         const openSink = async () => "sink" as never;
-        const held = undefined as never;
-        const parts = { ...{ job, plan, tracker, inputs: [], streams: noStreams, held }, openSink };
+        const inner = undefined as never;
+        const parts = { ...{ job, plan, tracker, inputs: [], streams: noStreams, inner }, openSink };
         expect(await new DeviceRun(parts, () => "source" as never).stage(upload(0))).toBe(3);
     });
 

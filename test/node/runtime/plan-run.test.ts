@@ -85,8 +85,18 @@ test.each([
     const tracker = new ProgressTracker(() => job.progress(), undefined);
     const openSink = (): never => undefined as never;
     const streams = { began: () => undefined, ended: () => Promise.resolve() };
-    const held = undefined as never;
-    const parts = { job, plan, tracker, decisions, inputs: [{} as never], sources: new Map(), openSink, streams, held };
+    const inner = undefined as never;
+    const parts = {
+        job,
+        plan,
+        tracker,
+        decisions,
+        inputs: [{} as never],
+        sources: new Map(),
+        openSink,
+        streams,
+        inner
+    };
     await expect(new PlanRun(parts).run()).rejects.toMatchObject({
         code: "INTERNAL",
         message: expect.stringContaining(message) as string

@@ -7,10 +7,11 @@ import { inputsOfSides, type InputJoin } from "../join/facts.js";
 import { whyGathered, type SideColumn } from "../join/gather.js";
 import { baselineLimits, outOfCoreLayout, type CarryRule } from "../join/row-layout.js";
 
-/** Throws NotOnDevice for streams: memory for all rows is taken before they come. */
+/** Throws NotOnDevice for streams, and for rows of other stages: memory for all rows is taken before they come. */
 export function requireKnownRows({ left, right }: Pick<InputJoin, "left" | "right">): void {
     for (const { input } of [left, right]) {
-        if (input.streamed) throw new NotOnDevice(`it needs to know how many rows \`${input.name}\` has, a stream`);
+        const what = input.streamed ? "a stream" : input.source.kind === "held" ? "which another stage gives" : "";
+        if (what !== "") throw new NotOnDevice(`it needs to know how many rows \`${input.name}\` has, ${what}`);
     }
 }
 

@@ -18,6 +18,7 @@ import {
     chunkWidth,
     isNumbered,
     isText,
+    isTextKey,
     keyBytesMax,
     rowBytesMax,
     rowColumnsMax,
@@ -178,7 +179,7 @@ class LayoutDraft {
             const { type } = this.#columnOf(side, index);
             if (this.#keyPart(side, index) !== undefined) continue;
             // A column of both sides is carried with all its parts or with none.
-            if (column.side === "either" && this.#width(side, index) > 0) {
+            if (column.side === "either" && this.#width(side, index) > 0 && !this.#gathersShared) {
                 takenBytes += this.#carriedBytes(side, index);
                 takenColumns += carriedColumns({ type });
             } else columns.set(index, { column: index, type });
@@ -191,6 +192,10 @@ class LayoutDraft {
             this.#requireCarried(side, columns, { takenBytes, takenColumns });
         } else if (rule !== undefined) {
             draft.gathered = rule.gathered([...columns.values()], this.#keys.bytes, side);
+            if (!this.#gathersShared || !this.node.columns.some((column) => column.side === "either")) return;
+            for (const index of columns.keys()) {
+                if (!draft.gathered.has(index)) draft.gathered.set(index, "one of both sides, or beside one");
+            }
         } else {
             const room = { takenBytes, takenColumns, bytesMax: this.#limits.rowBytesMax };
             draft.gathered = chooseGathered(side, [...columns.values()], room, this.#input(side), costs);
@@ -285,11 +290,20 @@ class LayoutDraft {
         return this.#role(side) === "build" ? keepUnmatchedBuild : keepUnmatchedProbe;
     }
 
-    /** Do rows of the side come out that have no key, and so no partner? */
+    /** Do rows of the side come out that have no key, and so no partner? Text that no build row has is none either. */
     #keepsKeyless(side: Side): boolean {
         if (this.#keys.nullsEqual || this.#keys.nullByte >= 0) return false;
-        const nullable = this.node.keys.some((key) => this.#columnOf(side, key[side].column).type.nullable);
-        return nullable && this.#keepsLone(side);
+        const isProbe = this.#role(side) === "probe";
+        const lacks = this.node.keys.some(({ [side]: key }) => {
+            return this.#columnOf(side, key.column).type.nullable || (isProbe && isTextKey(key));
+        });
+        return lacks && this.#keepsLone(side);
+    }
+
+    /** Kernels that move one value beside a key leave keys of both sides behind that cannot be read from it. */
+    get #gathersShared(): boolean {
+        if (this.request.rule === undefined || this.inputs === undefined || this.node.keys.length === 1) return false;
+        return this.#keepsKeyless("left") || this.#keepsKeyless("right");
     }
 
     #presenceOf(side: Side): number {
@@ -338,6 +352,8 @@ class LayoutDraft {
         if (key === undefined || (key.kind !== "integer" && key.kind !== "fixedBytes")) return undefined;
         if (chunkWidth(this.#columnOf(side, column).type) === 0) return undefined;
         if (keys.length > 1 && this.#keepsKeyless(side)) return undefined;
+        const isShared = this.node.columns.some((other) => other.side === "either" && other[side] === column);
+        if (isShared && this.#gathersShared) return undefined;
         const place = this.#keys.places[this.#keys.order.indexOf(at)];
         // The first of several words is no value but mixed with the others, and of a value in two words neither is one.
         const isWhole = this.#keys.columns === 0 || (place?.word !== 0 && key.width <= keyBytesMax);

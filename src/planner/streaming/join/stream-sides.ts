@@ -41,15 +41,15 @@ function lateColumn(node: InputJoin, sides: JoinSides, columns: readonly Logical
 
 /**
  * The sides of a join of two inputs. The smaller one is built, or the other one where a stream brings dictionaries of
- * the result: those of a build side are known before the first row of the result. `counted`: nobody wants rows. Throws
- * NotOnDevice where rows would come before a dictionary is known either way.
+ * the result: those of a build side are known before the first row of the result. `unread`: nobody wants rows, or
+ * wants them before all are there. Throws NotOnDevice where rows would come before a dictionary is known either way.
  */
 export function inputJoinSides(
     node: InputJoin,
     needed: readonly number[],
-    { counted, estimator, policy }: { counted: boolean; estimator: Estimator; policy: Policy }
+    { unread, estimator, policy }: { unread: boolean; estimator: Estimator; policy: Policy }
 ): JoinSides {
-    const columns = counted ? [] : node.columns;
+    const columns = unread ? [] : node.columns;
     const wanted = joinSides(node, needed, estimator, policy);
     const late = lateColumn(node, wanted, columns);
     if (late === undefined) return wanted;

@@ -21,7 +21,7 @@ function factsOf(query: PlanQuery) {
     const estimator = new Estimator(query.root, query.statistics, policy, query.tableFull);
     const layout = treeLayout({
         ...{ root: query.root, estimator, policy },
-        counted: query.sink === "count"
+        ...{ counted: query.sink === "count", held: query.isHeld === true }
     });
     return { facts: { query, estimator, ...layout } satisfies TreeFacts, layout, estimator };
 }

@@ -56,6 +56,8 @@ export interface TreeRequest {
     readonly root: LogicalNode;
     /** Nobody wants rows. */
     readonly counted: boolean;
+    /** Nobody reads rows before all are there. */
+    readonly held: boolean;
     readonly estimator: Estimator;
     readonly policy: Policy;
 }
@@ -360,7 +362,7 @@ class TreeDraft {
         const { root, numbers } = tree;
         const all = root.columns.map((_, column) => column);
         const layout = this.#join(root, all, false);
-        const last = inputsOf(root)[flows.at(-1)?.input ?? -1];
+        const last = this.request.held ? undefined : inputsOf(root)[flows.at(-1)?.input ?? -1];
         const unknown = wanted.columns.find((column) => waitsForDictionary(column, last));
         if (unknown !== undefined) throw dictionaryComesLate(unknown);
         const flowOf = new Map([...tree.sources].map(([node, source]) => [source, this.#flowOf.get(node) ?? -1]));
@@ -406,8 +408,9 @@ class TreeDraft {
         const byKernels = isByKernels(node);
         const { sides, flagged } = sidesOf(node, needed, this.request);
         if (byKernels) requireOneWord(node, flagged);
-        const nullByte = nullByteOf(node, flagged, counted);
         const columns = needed.map((column) => node.columns[column] as JoinNode["columns"][number]);
+        // Where keys lie among the words depends on which of them the result has.
+        const nullByte = nullByteOf({ ...node, columns }, flagged, counted);
         const rule = {
             gathered: (found: readonly SideColumn[], keyBytes: number, side: Side) => {
                 const none = requireCarried(node[side], found, this.#grouped);

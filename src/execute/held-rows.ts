@@ -7,29 +7,28 @@ import { memoryLayout } from "../arrow/memory-layout.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import { formatBytes } from "../model/sizes.js";
 import type { NativeOutputBatch, SinkHandle, SourceHandle } from "../native/binding.js";
-import { innerGroups } from "../plan/inner-groups.js";
-import { inputsOf, logicalSchema, type GroupNode, type LogicalNode } from "../plan/logical.js";
+import { innerOperators, prunedTree, type OperatorNode } from "../plan/inner-operators.js";
+import { logicalSchema, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
-import type { HeldGroups } from "../plan/stage.js";
+import type { HeldRows } from "../plan/stage.js";
 import type { Job } from "./job.js";
 import { dictionaryNodes, loadDictionaries, type SourceOf } from "./result-dictionaries.js";
 
-/** Group-bys below other operators of a query, by the numbers that their groups have as inputs. */
-export class HeldGroupsOfQuery {
-    readonly #groups: readonly GroupNode[];
-    readonly #inputs: number;
+/** Joins and group-bys below other operators of a query, of which plans may hold the rows, by their numbers. */
+export class InnerOperators {
+    readonly #nodes: readonly OperatorNode[];
 
     public constructor(
         root: LogicalNode,
-        public readonly sourceOf: SourceOf
+        counted: boolean,
+        private readonly sourceOf: SourceOf
     ) {
-        this.#groups = innerGroups(root);
-        this.#inputs = inputsOf(root).length;
+        this.#nodes = innerOperators(prunedTree(root, counted));
     }
 
-    public of(input: number): { node: GroupNode; sourceOf: SourceOf } {
-        const node = this.#groups[input - this.#inputs];
-        if (node === undefined) throw new SpillwayError("INTERNAL", `No group-by gives input ${input} of the plan`);
+    public of(operator: number): { node: OperatorNode; sourceOf: SourceOf } {
+        const node = this.#nodes[operator];
+        if (node === undefined) throw new SpillwayError("INTERNAL", `The query has no inner operator ${operator}`);
         return { node, sourceOf: this.sourceOf };
     }
 }
@@ -38,13 +37,13 @@ export class HeldGroupsOfQuery {
 const leastBatch = { batchRows: 1024, batchBytes: 2 ** 16 };
 
 /**
- * Runs a stage whose groups stay in host memory, and opens them as a source, which is closed when the job ends. Throws
+ * Runs a stage whose rows stay in host memory, and opens them as a source, which is closed when the job ends. Throws
  * BUDGET_TOO_SMALL where they come to more than the plan has for them: no row of the result is gone by then.
  */
-export async function holdGroups<T>(
+export async function holdRows<T>(
     job: Job,
-    { node, sourceOf }: { node: GroupNode; sourceOf: SourceOf },
-    { limitBytes, plan }: HeldGroups & { plan: Plan },
+    { node, sourceOf }: { node: OperatorNode; sourceOf: SourceOf },
+    { limitBytes, plan }: HeldRows & { plan: Plan },
     run: (sink: SinkHandle) => Promise<T>
 ): Promise<{ report: T; source: SourceHandle }> {
     const { binding } = job;
@@ -71,7 +70,7 @@ export async function holdGroups<T>(
         for (let next = await binding.nextBatch(sink); next !== null; next = await binding.nextBatch(sink)) {
             found.push(next);
             bytes += batchBytes(next);
-            if (bytes > limitBytes) throw tooManyGroups(bytes, limitBytes);
+            if (bytes > limitBytes) throw tooManyRows(node, bytes, limitBytes);
         }
     } catch (error) {
         close();
@@ -91,11 +90,13 @@ export async function holdGroups<T>(
     return { report, source };
 }
 
-function tooManyGroups(wantedBytes: number, limitBytes: number): SpillwayError {
+function tooManyRows({ kind }: OperatorNode, wantedBytes: number, limitBytes: number): SpillwayError {
+    const [what, hint] =
+        kind === "group" ? ["Groups", "groups` of the group-by"] : ["Rows of a join", "resultRows` of the join"];
     return new SpillwayError(
         "BUDGET_TOO_SMALL",
-        `Groups that are joined or grouped again take more than the ${formatBytes(limitBytes)} of host memory that ` +
-            "the plan has for them: raise `memory.host`, give a hint of their number (`hints.groups`), or use " +
+        `${what} that are joined or grouped again take more than the ${formatBytes(limitBytes)} of host memory that ` +
+            `the plan has for them: raise \`memory.host\`, say how many there are (\`hints.${hint}), or use ` +
             'device "cpu"',
         { tier: "host", wantedBytes, limitBytes, option: "memory.host", delivered: "nothing" }
     );

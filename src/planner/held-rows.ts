@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+import { columnTypeOf } from "../arrow/column-type-of.js";
+import { formatBytes, sumOf } from "../model/sizes.js";
+import { innerOperators, prunedTree, type OperatorNode } from "../plan/inner-operators.js";
+import { inputsOf, logicalSchema, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import type { Plan } from "../plan/plan.js";
+import { attempt, NotOnDevice } from "./device-support.js";
+import { arrowRowBytes, Estimator } from "./estimates.js";
+import type { PlanQuery } from "./plan-search.js";
+import { defaultPolicy } from "./policy.js";
+import type { StatisticsById } from "./statistics.js";
+import { hostBytes } from "./streaming/host-memory.js";
+
+/** A part of a query that is one stage beyond GPU memory. */
+export interface QueryPart {
+    /** Its root, with rows of other parts in place of operators; its statistics, by the numbers of its own inputs. */
+    readonly query: PlanQuery;
+    /** Numbers of its inputs among those of the whole query, behind which the rows of parts have theirs. */
+    readonly inputs: readonly number[];
+    /** What later parts read of it; left out: it gives the result. */
+    readonly held?: HeldPart;
+}
+
+interface HeldPart {
+    /** Number of its root among the inner operators of the query. */
+    readonly operator: number;
+    /** Of its rows, as far as estimates go; those of streams say nothing. */
+    readonly bytes: number;
+}
+
+/** Groups in host memory may turn out to be so much more than was estimated, rows of a join any number. */
+const heldFactor = 3;
+const heldBytesMin = { group: 2 ** 20, join: 2 ** 26 };
+/** No more of the host's memory is for them. */
+const heldShareMax = 1 / 2;
+
+/** Rows in host memory as a relation. */
+function heldInput(node: OperatorNode, name: string, estimator: Estimator): InputInfo {
+    const schema = logicalSchema(node);
+    const { rows, widths } = estimator.of(node);
+    const none = node.columns.map(() => 0);
+    return {
+        ...{ name, rows: Math.ceil(rows), dictionaryBytes: none, dictionaryRows: none },
+        columns: schema.fields.map((field) => ({ name: field.name, field, type: columnTypeOf(field), origin: null })),
+        columnBytes: widths.map(({ fixed, heap }) => Math.ceil(rows * (fixed + heap))),
+        largestBatchRows: Math.ceil(rows),
+        ...{ inMemory: true, streamed: false, source: { kind: "held", schema } }
+    };
+}
+
+/**
+ * The tree with these relations in place of operators. What is known of the keys of rows that a join gave is lost by
+ * that: the operators above are told what was estimated with it.
+ */
+function withInputs(node: LogicalNode, held: ReadonlyMap<LogicalNode, InputInfo>, estimator: Estimator): LogicalNode {
+    const input = held.get(node);
+    if (input !== undefined) return { kind: "input", input, columns: input.columns };
+    if (node.kind === "input") return node;
+    const own = withInputsBelow(node, held, estimator);
+    if (!innerOperators(node).some((below) => below.kind === "join" && held.has(below))) return own;
+    const rows = Math.ceil(estimator.of(node).rows);
+    return own.kind === "group"
+        ? { ...own, hints: { groups: rows, ...own.hints } }
+        : { ...own, hints: { resultRows: rows, ...own.hints } };
+}
+
+function withInputsBelow(
+    node: OperatorNode,
+    held: ReadonlyMap<LogicalNode, InputInfo>,
+    estimator: Estimator
+): OperatorNode {
+    if (node.kind === "group") return { ...node, child: withInputs(node.child, held, estimator) };
+    const left = withInputs(node.left, held, estimator);
+    return { ...node, left, right: withInputs(node.right, held, estimator) };
+}
+
+/** Statistics by the numbers that inputs have in a part of the query. */
+function renumbered(statistics: StatisticsById, from: readonly InputInfo[], to: readonly InputInfo[]): StatisticsById {
+    const idOf = (id: string): string | undefined => {
+        const [number = "", ...keys] = id.split(":");
+        const at = to.indexOf(from[Number(number)] as InputInfo);
+        return at < 0 ? undefined : [at, ...keys].join(":");
+    };
+    const made = new Map<string, typeof statistics extends ReadonlyMap<string, infer T> ? T : never>();
+    for (const [id, { pairs, ...known }] of statistics) {
+        const own = idOf(id);
+        if (own === undefined) continue;
+        const others = Object.entries(pairs ?? {}).flatMap(([other, count]) => {
+            const its = idOf(other);
+            return its === undefined ? [] : [[its, count] as const];
+        });
+        made.set(own, others.length === 0 ? known : { ...known, pairs: Object.fromEntries(others) });
+    }
+    return made;
+}
+
+/**
+ * The parts of a query in the order in which they run: one for each group-by below another operator, one for each of
+ * the joins with these numbers, and the rest.
+ */
+export function partsOf(query: PlanQuery, heldJoins: ReadonlySet<number> = new Set()): QueryPart[] {
+    const { statistics } = query;
+    const root = heldJoins.size === 0 ? query.root : prunedTree(query.root, query.sink === "count");
+    const all = inputsOf(root);
+    const estimator = new Estimator(root, statistics, query.policy ?? defaultPolicy, query.tableFull);
+    const held = new Map<LogicalNode, InputInfo>();
+    const relations = [...all];
+    const part = (node: LogicalNode, more: { held?: HeldPart } = {}): QueryPart => {
+        const below = new Map([...held].filter(([one]) => one !== node));
+        const own = withInputs(node, below, estimator);
+        const inputs = inputsOf(own);
+        const renamed = { root: own, statistics: renumbered(statistics, all, inputs) };
+        const isHeld = more.held !== undefined;
+        const sink = isHeld ? "table" : query.sink;
+        const numbers = inputs.map((one) => relations.indexOf(one));
+        return { query: { ...query, ...renamed, sink, isHeld }, inputs: numbers, ...more };
+    };
+    const parts = innerOperators(root).flatMap((node, operator) => {
+        if (node.kind === "join" && !heldJoins.has(operator)) return [];
+        const { rows, widths } = estimator.of(node);
+        const made = part(node, { held: { operator, bytes: rows * arrowRowBytes(widths) } });
+        const input = heldInput(node, `${node.kind === "group" ? "groups" : "rows"} ${held.size}`, estimator);
+        held.set(node, input);
+        relations.push(input);
+        return [made];
+    });
+    if (parts.length === 0) return [{ query, inputs: all.map((_, at) => at) }];
+    return [...parts, part(root)];
+}
+
+/**
+ * Host memory for the rows of each part that are held, of which no more than that may come. Throws NotOnDevice where
+ * they are expected to be more.
+ */
+export function heldLimits(parts: readonly QueryPart[], host: Plan): (number | undefined)[] {
+    const count = parts.filter(({ held }) => held !== undefined).length;
+    const most = Math.max(0, (hostBytes(host) * heldShareMax) / Math.max(1, count));
+    return parts.map(({ held, query }) => {
+        if (held === undefined) return undefined;
+        const isGuessed = inputsOf(query.root).some(({ streamed }) => streamed);
+        if (held.bytes > most && !isGuessed) {
+            const what = query.root.kind === "group" ? "groups" : "rows of a join";
+            throw new NotOnDevice(
+                `${what} that are joined or grouped again need about ${formatBytes(held.bytes)} of host memory, of ` +
+                    `which ${formatBytes(most)} are for them`
+            );
+        }
+        const isGroup = query.root.kind === "group";
+        return Math.floor(isGroup ? Math.min(most, heldFactor * held.bytes + heldBytesMin.group) : most);
+    });
+}
+
+/** Host memory that the held rows of all parts could use. */
+export function mostHeldBytes(parts: readonly QueryPart[]): number {
+    const mostOf = ({ query, held }: QueryPart): number =>
+        held === undefined ? 0 : heldFactor * held.bytes + heldBytesMin[query.root.kind === "group" ? "group" : "join"];
+    return sumOf(parts.map(mostOf));
+}
+
+/** Joins below other operators, by their numbers among all operators that are. */
+function innerJoins({ root }: PlanQuery): number[] {
+    return innerOperators(root).flatMap((node, at) => (node.kind === "join" ? [at] : []));
+}
+
+/**
+ * What `make` makes of the parts of a query. Rows of joins go to the operator above in GPU memory wherever it can take
+ * them: none of them is held if that works, else as few as do, the largest ones last. Throws NotOnDevice where holding
+ * all of them does not help either.
+ */
+export function chooseHeld<T>(query: PlanQuery, make: (parts: readonly QueryPart[]) => T): T {
+    const whole = attempt(() => make(partsOf(query)));
+    const joins = innerJoins(query);
+    if (!(whole instanceof NotOnDevice) || joins.length === 0) return settled(whole);
+    const apart = partsOf(query, new Set(joins));
+    const made = attempt(() => make(apart));
+    // Of two limits of memory the lower one is told.
+    if (made instanceof NotOnDevice)
+        throw (whole.leastBytes ?? Infinity) < (made.leastBytes ?? Infinity) ? whole : made;
+    const bytesOf = new Map(apart.flatMap(({ held }) => (held === undefined ? [] : [[held.operator, held.bytes]])));
+    let best = { made, held: new Set(joins) };
+    for (const join of [...joins].sort((a, b) => (bytesOf.get(b) ?? 0) - (bytesOf.get(a) ?? 0))) {
+        const held = new Set([...best.held].filter((other) => other !== join));
+        const without = attempt(() => make(partsOf(query, held)));
+        if (!(without instanceof NotOnDevice)) best = { made: without, held };
+    }
+    return best.made;
+}
+
+function settled<T>(made: T | NotOnDevice): T {
+    if (made instanceof NotOnDevice) throw made;
+    return made;
+}

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups and rows of joins that are joined or grouped again beyond GPU memory, where they are held in host memory
+// between two stages.
+import { Decimal, Dictionary, Int32, Int64, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
+import { openRuntime, type Query, type Relation, type Runtime, type RuntimeOptions } from "spillway";
+import { describe, expect, test } from "vitest";
+import { cellTable } from "../../support/cells.js";
+import { useGpu } from "../../support/gpu.js";
+import { knobs } from "../../support/knobs.js";
+import { expectSameRows, rowTexts } from "../../support/rows.js";
+
+useGpu();
+
+const memory = { host: "256MiB", device: "128MiB" };
+const small = knobs({ outOfCore: true, chunkRows: 256, radixBits: 3, residentShare: 0.4 });
+
+async function within<T>(options: RuntimeOptions, use: (runtime: Runtime) => Promise<T>): Promise<T> {
+    await using runtime = await openRuntime({ threads: 2, memory, ...options });
+    return await use(runtime);
+}
+
+const facts = (rows: number): Table =>
+    new Table({
+        k: vectorFromArray(
+            Array.from({ length: rows }, (_, i) => BigInt((i * 7919) % rows)),
+            new Int64()
+        ),
+        word: vectorFromArray(
+            Array.from({ length: rows }, (_, i) => (i % 11 === 0 ? null : `word ${i % 37}`)),
+            new Dictionary(new Utf8(), new Int32())
+        ),
+        text: vectorFromArray(
+            Array.from({ length: rows }, (_, i) => (i % 13 === 0 ? null : `text ${i % 41}`)),
+            new Utf8()
+        ),
+        v: vectorFromArray(
+            Array.from({ length: rows }, (_, i) => BigInt(i)),
+            new Int64()
+        )
+    });
+const table = facts(3000);
+
+async function rowsOf(query: Query): Promise<string[]> {
+    return rowTexts(cellTable(await query.toTable()));
+}
+
+/** The same query on both devices; how many stages it had on the GPU. */
+async function compare(make: (relation: (runtime: Runtime) => Relation, runtime: Runtime) => Query, streamed = false) {
+    const relation = (runtime: Runtime): Relation =>
+        streamed
+            ? runtime.fromBatches(table.schema, async function* () {
+                  for (const batch of table.batches) yield await Promise.resolve(batch);
+              })
+            : runtime.fromTable(table);
+    const expected = await within({ device: "cpu" }, async (runtime) => {
+        return await rowsOf(make(() => runtime.fromTable(table), runtime));
+    });
+    return await within({ device: "gpu", ...small }, async (runtime) => {
+        const query = make(relation, runtime);
+        expectSameRows(await rowsOf(query), expected, "GPU");
+        expect(await make(relation, runtime).count()).toBe(expected.length);
+        return query.report()!.stages.map(({ device }) => Object.keys(device ?? {}).sort());
+    });
+}
+
+const counted = (query: Relation | Query, keys: string[]): Query =>
+    query.groupBy({ keys, aggregates: { n: { count: "*" }, sum: { sum: "v" }, mean: { mean: "v" } } });
+
+describe.each([false, true])("groups, streamed: %s,", (streamed) => {
+    test("are joined, with text and means", async () => {
+        const stages = await compare((relation, runtime) => {
+            const groups = counted(relation(runtime), ["text"]);
+            return groups.join(runtime.fromTable(table), { on: { text: "text" }, type: "full", suffix: "_2" });
+        }, streamed);
+        expect(stages).toHaveLength(2);
+    });
+
+    test("are joined, with codes of a dictionary in the result", async () => {
+        const stages = await compare((relation, runtime) => {
+            const groups = counted(relation(runtime), ["word"]);
+            return runtime.fromTable(table).join(groups, { on: { word: "word" }, type: "left", suffix: "_2" });
+        }, streamed);
+        expect(stages).toHaveLength(2);
+    });
+
+    test("are grouped again", async () => {
+        const stages = await compare((relation, runtime) => {
+            const groups = counted(relation(runtime), ["k", "word"].slice(1));
+            return groups.groupBy({ keys: ["n"], aggregates: { most: { max: "sum" }, all: { sum: "sum" } } });
+        }, streamed);
+        expect(stages).toHaveLength(2);
+    });
+});
+
+test("groups of nothing are joined", async () => {
+    const none = new Table(table.schema);
+    await within({ device: "gpu", ...small }, async (runtime) => {
+        const groups = counted(runtime.fromTable(none), ["text"]);
+        expect(await groups.join(runtime.fromTable(table), { on: { text: "text" }, suffix: "_2" }).count()).toBe(0);
+    });
+});
+
+describe("more groups than were expected", () => {
+    const rows = 200_000;
+    const many = facts(rows);
+    const make = (runtime: Runtime): Query => {
+        const options = { keys: ["k"], aggregates: { n: { count: "*" } }, hints: { groups: 10 } } as const;
+        const groups = runtime.fromTable(many).groupBy(options);
+        return groups.join(runtime.fromTable(many), { on: { k: "k" }, select: ["n"] });
+    };
+
+    test("are an error on the GPU, which says what to change", async () => {
+        await within({ device: "gpu", ...small }, async (runtime) => {
+            await expect(make(runtime).count()).rejects.toMatchObject({
+                code: "BUDGET_TOO_SMALL",
+                message: expect.stringMatching(/Groups that are joined .*`hints.groups`/) as string,
+                details: { tier: "host", option: "memory.host" }
+            });
+        });
+    });
+
+    test("are joined by the CPU engine where any device will do", async () => {
+        await within({ device: "auto", ...knobs({ gpu: true, outOfCore: true }) }, async (runtime) => {
+            const query = make(runtime);
+            expect((await query.toTable()).numRows).toBe(rows);
+            expect(query.report()).toMatchObject({ device: "cpu" });
+        });
+    });
+});
+
+const decimals = vectorFromArray(
+    Array.from({ length: 3000 }, (_, i) => (i % 17 === 0 ? null : Uint32Array.of(i % 7, 0, i % 3, 0))),
+    new Decimal(2, 30, 128)
+);
+const wide = table.assign(new Table({ amount: decimals }));
+
+describe.each([false, true])("rows of a join, streamed: %s,", (streamed) => {
+    /** Of the relation with a table of other names. */
+    const joined = (relation: Relation, runtime: Runtime, more: object = {}): Query => {
+        const others = Object.fromEntries(wide.schema.fields.map(({ name }) => [`${name}_2`, wide.getChild(name)!]));
+        return relation.join(runtime.fromTable(new Table(others)), { on: { k: "k_2" }, ...more });
+    };
+
+    test("are grouped by keys of text, words and decimals", async () => {
+        const stages = await compare((relation, runtime) => {
+            const query = joined(relation(runtime), runtime, { type: "left" });
+            const keys = ["text", "word", "amount_2"];
+            return query.groupBy({ keys, aggregates: { n: { count: "*" }, sum: { sum: "v_2" }, most: { max: "v" } } });
+        }, streamed);
+        expect(stages).toHaveLength(2);
+    });
+
+    test("are grouped with values counted that differ", async () => {
+        const stages = await compare((relation, runtime) => {
+            const query = joined(relation(runtime), runtime, { type: "full" });
+            const aggregates = { texts: { countDistinct: "text_2" }, words: { countDistinct: "word" } } as const;
+            return query.groupBy({ keys: ["v"], aggregates });
+        }, streamed);
+        expect(stages).toHaveLength(2);
+    });
+
+    test("are joined by a dictionary column of theirs", async () => {
+        const stages = await compare((relation, runtime) => {
+            const few = runtime.fromTable(facts(60).select(["word"]));
+            const query = joined(relation(runtime), runtime, { select: ["word", "text", "amount_2"] });
+            return query.join(few, { on: { word: "word" }, type: "left" });
+        }, streamed);
+        expect(stages).toHaveLength(2);
+    });
+
+    test("are joined by what is computed of them", async () => {
+        const stages = await compare((relation, runtime) => {
+            const query = joined(relation(runtime), runtime, { type: "right" });
+            const groups = query.groupBy({ keys: ["text", "word"], aggregates: { apart: { countDistinct: "v" } } });
+            return groups.join(runtime.fromTable(table), { on: { text: "text", word: "word" }, suffix: "_3" });
+        }, streamed);
+        expect(stages).toHaveLength(3);
+    });
+});
+
+describe("more rows of a join than were expected", () => {
+    const rows = 1_200_000;
+    // All of 1,000 rows of a side with all of the other one's.
+    const ones = (name: string, count: number): Table =>
+        new Table({
+            k: makeVector(new Int32Array(count).fill(1)),
+            [name]: vectorFromArray(
+                Array.from({ length: count }, (_, i) => BigInt(i)),
+                new Int64()
+            )
+        });
+    const make = (runtime: Runtime): Query => {
+        const [left, right] = [runtime.fromTable(ones("a", rows / 1000)), runtime.fromTable(ones("b", 1000))];
+        const joined = runtime.join({ left, right, on: "k", hints: { resultRows: 10 } });
+        return joined.groupBy({ keys: ["a", "b"], aggregates: { n: { count: "*" } } });
+    };
+
+    test("are held all the same where host memory has room for them", async () => {
+        await within({ device: "gpu", ...small }, async (runtime) => {
+            const query = make(runtime);
+            expect(await query.count()).toBe(rows);
+            expect(query.report()!.stages).toHaveLength(2);
+        });
+    });
+
+    test("are an error on the GPU, which says what to change", async () => {
+        await within({ device: "gpu", memory: { ...memory, host: "24MiB" }, ...small }, async (runtime) => {
+            await expect(make(runtime).count()).rejects.toMatchObject({
+                code: "BUDGET_TOO_SMALL",
+                message: expect.stringMatching(/^Rows of a join that are joined .*`hints.resultRows` of/) as string,
+                details: { tier: "host", option: "memory.host" }
+            });
+            expect(runtime.memory().host.usedBytes).toBe(0);
+        });
+    });
+
+    test("are joined by the CPU engine where any device will do", async () => {
+        const options = { memory: { ...memory, host: "24MiB" }, ...knobs({ gpu: true, outOfCore: true }) };
+        await within({ device: "auto", ...options }, async (runtime) => {
+            const query = make(runtime);
+            expect(await query.count()).toBe(rows);
+            expect(query.report()).toMatchObject({ device: "cpu" });
+        });
+    });
+});
+
+test("an abort while rows are held leaves nothing behind", async () => {
+    await within({ device: "gpu", ...small }, async (runtime) => {
+        const [left, right] = [runtime.fromTable(facts(100_000)), runtime.fromTable(facts(100_000))];
+        const make = (): Query => {
+            const joined = runtime.join({ left, right, on: "k", suffix: "_2" });
+            return joined.groupBy({ keys: ["text", "v", "v_2"], aggregates: { n: { count: "*" } } });
+        };
+        for (const afterMs of [0, 2, 5, 10, 20]) {
+            const aborted = new AbortController();
+            setTimeout(() => aborted.abort(), afterMs);
+            await expect(make().toTable({ signal: aborted.signal })).rejects.toMatchObject({ name: "AbortError" });
+            expect(runtime.memory().host.usedBytes).toBe(0);
+        }
+        expect(await make().count()).toBe(100_000);
+    });
+});
+
+// Found by drawn trees: seed 1931 of test/node/differential/trees.test.ts.
+test("flags of NULLs lie behind keys of several words, whichever of these the operator above reads", async () => {
+    const stages = await compare((relation, runtime) => {
+        const left = relation(runtime);
+        const on = { k: "k", text: "text" };
+        const joined = left.join(runtime.fromTable(table), { on, nullEquality: true, suffix: "_2" });
+        const rows = joined.join(runtime.fromTable(table), { on: { v: "v" }, type: "full", suffix: "_3" });
+        return rows.groupBy({ keys: ["k"], aggregates: { n: { count: "*" }, most: { max: "v_2" } } });
+    });
+    expect(stages).toHaveLength(1);
+});
