@@ -205,6 +205,10 @@ struct CoherentOptions {
     // as the paper has it; kInvalid where the driver maps no memory of the host. Otherwise they are of pools, page by
     // page.
     bool mapped = false;
+    // Counts and sums of inner joins with a second pass: regions are joined by arrays whose places are keys, as by the
+    // paper's perfect hashing. Rows are partitioned by the lowest bits of their keys. The join throws kInvalid when it
+    // runs where keys of the build side repeat, or are not dense.
+    bool perfect_hash = false;
     // Buckets of a table that joins a region of the second pass in shared memory, 16 or more; 0: as many as fit there.
     // The paper's tables have 2,048.
     uint32_t table_buckets = 0;

@@ -55,6 +55,7 @@ struct CoherentJoin::State {
     }
     FarPartitionOptions options_for(int side, const DeviceProperties& properties) const {
         FarPartitionOptions options = first_pass_options(spec, properties);
+        options.reversed_keys = spec.options.perfect_hash;
         if (!shape.second_pass) return options;
         options.split_bits = shape.split_bits;
         options.split_counts =

@@ -7,6 +7,7 @@
 #include "coherent_join/second_pass_join.hpp"
 #include "device/launch.hpp"
 #include "hash_join/join_memory.hpp"
+#include "hash_join/perfect_join.hpp"
 #include "primitive/warp.cuh"
 #include "radix_partition/radix_policy.hpp"
 #include "radix_partition/tile_size.hpp"
@@ -76,10 +77,11 @@ uint32_t multiprocessors_of(const Device& device) {
     return static_cast<uint32_t>(device.properties().multiprocessors);
 }
 
-uint32_t buckets_of(const CoherentOptions& options) {
-    if (options.table_buckets == 0) return 0;
+RegionTables tables_of(const CoherentOptions& options) {
+    if (options.perfect_hash) return {0, true};
+    if (options.table_buckets == 0) return {};
     if (options.table_buckets < kBucketsMin) throw Error(ErrorCode::kInvalid, "tables have 16 buckets at least");
-    return options.table_buckets / 4 * 4;
+    return {options.table_buckets / 4 * 4, false};
 }
 
 uint32_t split_blocks(const Device& device, const CoherentOptions& options) {
@@ -98,6 +100,7 @@ SecondPassJoin::SecondPassJoin(Device& device, const CoherentJoinSpec& spec, con
       base_(base),
       sides_{&build, &probe},
       gives_sums_(spec.join.result == JoinResultKind::kSums),
+      perfect_(spec.options.perfect_hash),
       done_(spec.join.sizes.radix_bits),
       bits_(shape.split_bits),
       tile_rows_(shape.split_tile_rows(device)),
@@ -108,7 +111,7 @@ SecondPassJoin::SecondPassJoin(Device& device, const CoherentJoinSpec& spec, con
       regions_(device, split_counts, shape.partitions, bits_),
       split_rows_(device.memory().allocate(2 * kSecondPassSlots * shape.split_rows() * shape.rows.row_bytes(),
                                            "partitions of the second pass")),
-      sums_(device, shape.rows, gives_sums_ && wants_keys(shape.columns), buckets_of(spec.options)),
+      sums_(device, shape.rows, gives_sums_ && wants_keys(shape.columns), tables_of(spec.options)),
       split_timer_(stream_.get()),
       timer_(device.stream()) {}
 
@@ -168,6 +171,7 @@ std::vector<uint64_t> SecondPassJoin::largest_regions() const {
 int SecondPassJoin::third_bits(uint64_t region_rows) const {
     const DeviceProperties& gpu = device_.properties();
     const auto room_rows = [&](int bits) -> uint64_t {
+        if (perfect_) return perfect_slots(gpu, shape_.rows.key_words);
         return block_room(gpu, shape_.rows.key_words, shape_.rows.row_words, done_ + bits_ + bits).rows;
     };
     if (region_rows <= kThirdPassPieces * room_rows(0)) return 0;

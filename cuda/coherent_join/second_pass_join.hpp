@@ -116,8 +116,9 @@ class SecondPassJoin {
     const char* const base_;
     const FarSide* const sides_[2];
     const bool gives_sums_;
-    const int done_;  // radix bits of the first pass
-    const int bits_;  // of the second one
+    const bool perfect_;  // regions are joined by arrays
+    const int done_;      // radix bits of the first pass
+    const int bits_;      // of the second one
     const uint32_t tile_rows_;
     const uint64_t* const split_counts_;
     const uint32_t blocks_;       // blocks of the second pass while others join; 0: as many as there is room for

@@ -37,6 +37,7 @@ void check(const FarRelation& in, const FarDestination& to, const FarPartitionOp
         require(in.rows == 0 || to.piece.data != nullptr, "a destination");
         require(is_aligned(to.piece.data, kFarLineBytes), "a piece that begins at a line of 128 bytes");
         require(in.key_valid == nullptr, "a key in each row where partitions are one piece");
+        require(!options.reversed_keys, "mixed keys where partitions are one piece");
     }
 }
 
@@ -70,6 +71,7 @@ class FarPartitioning {
         pass_.radix_bits = options.radix_bits;
         pass_.split_counts = options.split_counts;
         pass_.split_bits = options.split_bits;
+        pass_.reversed_keys = options.reversed_keys;
         const uint64_t blocks =
             options.grid == 0 ? static_cast<uint64_t>(device.properties().multiprocessors) : options.grid;
         pass_.grid = static_cast<uint32_t>(std::min(blocks, (in.rows + kSliceRows - 1) / kSliceRows));

@@ -80,6 +80,9 @@ struct FarPartitionOptions : FarBufferOptions {
     // keys begin with the radix_bits + split_bits bits of i. In device memory; nullptr: they are not.
     uint64_t* split_counts = nullptr;
     int split_bits = 0;
+    // Keys are not mixed but stored with their bits in reverse order, for perfect hashing: partitions by the top bits
+    // of such words are those by the lowest bits of keys, as in the code of the Triton join's paper. For pages alone.
+    bool reversed_keys = false;
 };
 
 // Rows are [mixed key][payload] (primitive/mix.cuh), in no order inside their partition.

@@ -16,22 +16,28 @@ template <>
 struct FarTuple<1> {
     using Column = uint32_t;
     using Row = uint2;
-    __device__ static Row make(Column key, Column payload) { return make_uint2(mix32(key), payload); }
+    __device__ static Row make(Column word, Column payload) { return make_uint2(word, payload); }
     __device__ static uint32_t top_word(const Row& row) { return row.x; }
 };
 template <>
 struct FarTuple<2> {
     using Column = uint64_t;
     using Row = uint4;
-    __device__ static Row make(Column key, Column payload) {
-        const uint64_t mixed = mix64(key);
-        return make_uint4(static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32),
+    __device__ static Row make(Column word, Column payload) {
+        return make_uint4(static_cast<uint32_t>(word), static_cast<uint32_t>(word >> 32),
                           static_cast<uint32_t>(payload), static_cast<uint32_t>(payload >> 32));
     }
     __device__ static uint32_t top_word(const Row& row) { return row.y; }
 };
 
-// The top bits of the mixed key, shift = 32 - bits. In 64 bits, since a shift by 32 is one as well: to partition 0.
+// The word that is stored of a key, and partitioned by.
+template <bool kReversed, int kWords>
+__device__ inline typename FarTuple<kWords>::Column far_word_of(typename FarTuple<kWords>::Column key) {
+    if constexpr (kReversed) return reverse_bits(key);
+    return MixedKey<kWords>::mix(key);
+}
+
+// The top bits of that word, shift = 32 - bits. In 64 bits, since a shift by 32 is one as well: to partition 0.
 __device__ inline uint32_t far_partition_of(uint32_t top_word, uint32_t shift) {
     return static_cast<uint32_t>(uint64_t{top_word} >> shift);
 }
@@ -46,13 +52,16 @@ struct FarColumns {
     const uint32_t* key_valid;         // nullptr: all rows have a key
     unsigned long long* split_counts;  // FarPartitionOptions; nullptr: not wanted
     uint32_t split_shift;
+    bool reversed_keys;  // FarPartitionOptions
 
+    template <bool kReversed>
     __device__ typename Tuple::Row load(uint64_t row) const {
-        return Tuple::make(__ldcs(&keys[row]), __ldcs(&payloads[row]));
+        return Tuple::make(far_word_of<kReversed, kWords>(__ldcs(&keys[row])), __ldcs(&payloads[row]));
     }
+    template <bool kReversed>
     __device__ typename Tuple::Row load_key(uint64_t row) const {
         const typename Tuple::Column key = __ldcs(&keys[row]);
-        return Tuple::make(key, key);
+        return Tuple::make(far_word_of<kReversed, kWords>(key), key);
     }
     __device__ bool payload_is_key() const { return payloads == keys; }
     __device__ bool has_key(uint64_t row) const { return (__ldcs(&key_valid[row / 32]) >> (row % 32) & 1) != 0; }
@@ -96,13 +105,24 @@ __device__ inline RowSlice block_slice(uint64_t rows) {
 }
 
 // Rows `first`, first + 32 and so on of the lane, as far as they are below `end`; all loads are under way at once.
-template <bool kPayloadIsKey, int kWords>
-__device__ void load_far_rows(const FarColumns<kWords>& in, uint64_t first, uint64_t end,
-                              typename FarTuple<kWords>::Row (&rows)[kFarRowsPerThread]) {
+template <bool kPayloadIsKey, bool kReversed, int kWords>
+__device__ void load_far_columns(const FarColumns<kWords>& in, uint64_t first, uint64_t end,
+                                 typename FarTuple<kWords>::Row (&rows)[kFarRowsPerThread]) {
 #pragma unroll
     for (int i = 0; i < kFarRowsPerThread; ++i) {
         const uint64_t row = first + i * kWarpThreads;
-        if (row < end) rows[i] = kPayloadIsKey ? in.load_key(row) : in.load(row);
+        if (row < end) {
+            rows[i] = kPayloadIsKey ? in.template load_key<kReversed>(row) : in.template load<kReversed>(row);
+        }
+    }
+}
+template <bool kReversed, int kWords>
+__device__ void load_far_rows(const FarColumns<kWords>& in, uint64_t first, uint64_t end,
+                              typename FarTuple<kWords>::Row (&rows)[kFarRowsPerThread]) {
+    if (in.payload_is_key()) {
+        load_far_columns<true, kReversed>(in, first, end, rows);
+    } else {
+        load_far_columns<false, kReversed>(in, first, end, rows);
     }
 }
 
@@ -130,7 +150,7 @@ __device__ void for_each_far_row(const FarColumns<kWords>& in, Body body) {
     for (uint64_t base = slice.begin + warp_index() * kStep; base < slice.end; base += stride) {
         typename FarTuple<kWords>::Row rows[kFarRowsPerThread] = {};
         const uint64_t first = base + lane_index();
-        if (in.payload_is_key()) {
+        if (in.reversed_keys) {
             load_far_rows<true>(in, first, slice.end, rows);
         } else {
             load_far_rows<false>(in, first, slice.end, rows);

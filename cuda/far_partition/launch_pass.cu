@@ -38,7 +38,8 @@ FarColumns<kWords> columns_of(const FarPass& pass) {
             in.rows,
             in.key_valid,
             reinterpret_cast<unsigned long long*>(pass.split_counts),
-            static_cast<uint32_t>(32 - pass.radix_bits - pass.split_bits)};
+            static_cast<uint32_t>(32 - pass.radix_bits - pass.split_bits),
+            pass.reversed_keys};
 }
 
 uint32_t shift_of(const FarPass& pass) {

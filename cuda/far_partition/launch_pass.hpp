@@ -14,6 +14,7 @@ struct FarPass {
     int radix_bits = 0;
     uint64_t* split_counts = nullptr;  // FarPartitionOptions
     int split_bits = 0;
+    bool reversed_keys = false;
     uint32_t grid = 1;
     uint32_t shared_bytes = 0;
     uint32_t batch_rows = 0;  // kLinear

@@ -92,7 +92,8 @@ __global__ void __launch_bounds__(kLinearThreads)
 #pragma unroll
         for (int i = 0; i < kLinearRowsPerThread; ++i) {
             const uint32_t at = i * kLinearThreads + threadIdx.x;
-            if (at < count) rows[i] = in.load(batch + at);
+            if (at >= count) continue;
+            rows[i] = in.reversed_keys ? in.template load<true>(batch + at) : in.template load<false>(batch + at);
         }
         if (in.split_counts != nullptr) {
 #pragma unroll

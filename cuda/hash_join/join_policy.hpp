@@ -63,6 +63,16 @@ constexpr uint64_t kRowsPerBlockMin = 1024;
 // is a hole that other rows are moved to.
 constexpr uint32_t kOutputChunkRows = 1024;
 
+// Perfect hashing: threads of a block, rows that each has under way at once, and shared memory for the kernel's own
+// variables. Where keys of a partition lie in a range of several arrays, all its rows are read once for each; of more
+// than so many, perfect hashing is the wrong way. Not measured yet.
+constexpr uint32_t kPerfectThreads = 1024;
+constexpr uint32_t kPerfectRows = 4;
+constexpr uint64_t kPerfectReservedBytes = 1024;
+constexpr uint64_t kPerfectWindowsMax = 64;
+// Build rows of a unit at most, for numbers of 32 bits.
+constexpr uint32_t kPerfectBuildRows = 1U << 27;
+
 // Rows that are written once each (outer, semi and anti joins): a stream of marks and rows, not measured yet.
 constexpr int kLoneThreads = 256;
 constexpr int kLoneBlocksPerMultiprocessor = 8;

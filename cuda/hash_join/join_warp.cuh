@@ -24,11 +24,15 @@ class MatchSums {
     template <int kWords>
     __device__ void add(const SumTargets& to, const uint32_t (&words)[kWords], const uint32_t* build_row) {
         if constexpr (kWords == 2 * kKeyWords) {
-            totals_[kMatchTotal] += 1;
-            if (to.keys) totals_[kKeyTotal] += unmixed(words);
-            totals_[kBuildTotal] += number(build_row + kKeyWords);
-            totals_[kProbeTotal] += number(words + kKeyWords);
+            add(to.keys ? unmixed(words) : 0, number(build_row + kKeyWords), number(words + kKeyWords));
         }
+    }
+    // A match by its key, if that is wanted, and the payloads.
+    __device__ void add(uint64_t key, uint64_t build, uint64_t probe) {
+        totals_[kMatchTotal] += 1;
+        totals_[kKeyTotal] += key;
+        totals_[kBuildTotal] += build;
+        totals_[kProbeTotal] += probe;
     }
 
     // By all lanes of a warp, once.

@@ -18,13 +18,20 @@ struct RegionRows {
     uint64_t count = 0;  // of all regions
 };
 
+// How regions are joined in shared memory.
+struct RegionTables {
+    // Of a block's hash table at most, a multiple of 4, kBucketsMin or more; 0: as many as fit.
+    uint32_t buckets = 0;
+    // By an array of the build rows: keys are stored with their bits reversed, unique and dense (perfect_join.hpp).
+    bool perfect = false;
+};
+
 // Counts and sums of joins of many pairs of regions, one launch after the other; the host waits for none of them.
 // Rows are a key and one payload of its width.
 class RegionSums {
   public:
-    // keys: whether their sum is wanted. buckets: of a block's table at most, a multiple of 4, kBucketsMin or more; 0:
-    // as many as fit.
-    RegionSums(Device& device, const RowLayout& layout, bool keys, uint32_t buckets = 0);
+    // keys: whether their sum is wanted.
+    RegionSums(Device& device, const RowLayout& layout, bool keys, const RegionTables& tables = {});
 
     // Joins region r of one side with region r of the other. radix_bits: that the keys of a region have in common.
     // multiprocessors: that the join is to take; 0: all.
@@ -37,14 +44,16 @@ class RegionSums {
         uint64_t build = 0;  // payloads
         uint64_t probe = 0;
     };
-    // Waits for the device.
+    // Waits for the device. Throws kInvalid where keys are not what perfect hashing wants.
     Totals read();
 
   private:
+    void launch_perfect(uint64_t blocks) const;
+
     Device& device_;
     const RowLayout layout_;
-    const uint32_t buckets_;
-    Allocation totals_;  // SumTotal, and the next unit behind them
+    const RegionTables tables_;
+    Allocation totals_;  // SumTotal, and behind them the next unit and PerfectRefusal
     JoinPass pass_;
 };
 

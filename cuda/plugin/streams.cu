@@ -77,7 +77,9 @@ StreamShape shape_of(const StagedJoinSpec& spec) {
 }
 
 StreamShape shape_of(const CoherentJoinSpec& spec) {
-    return shape_of(spec.join);
+    StreamShape shape = shape_of(spec.join);
+    shape.refuses = spec.options.perfect_hash;
+    return shape;
 }
 
 StreamShape shape_of(const BaselineJoinSpec& spec) {

@@ -62,6 +62,28 @@ struct MixedKey<2> {
     SPILLWAY_HOST_DEVICE static Key unmix(Key word) { return unmix64(word); }
 };
 
+// The bits of a key in reverse order: the radix bits of such a word, its top ones, are the lowest bits of the key, so
+// that the keys of a partition are a fixed distance apart, and their other bits the places of an array, as perfect
+// hashing wants them.
+SPILLWAY_HOST_DEVICE inline uint32_t reverse_bits(uint32_t x) {
+#ifdef __CUDA_ARCH__
+    return __brev(x);
+#else
+    x = (x >> 1 & 0x55555555U) | (x & 0x55555555U) << 1;
+    x = (x >> 2 & 0x33333333U) | (x & 0x33333333U) << 2;
+    x = (x >> 4 & 0x0f0f0f0fU) | (x & 0x0f0f0f0fU) << 4;
+    x = (x >> 8 & 0x00ff00ffU) | (x & 0x00ff00ffU) << 8;
+    return x >> 16 | x << 16;
+#endif
+}
+SPILLWAY_HOST_DEVICE inline uint64_t reverse_bits(uint64_t x) {
+#ifdef __CUDA_ARCH__
+    return __brevll(x);
+#else
+    return uint64_t{reverse_bits(static_cast<uint32_t>(x))} << 32 | reverse_bits(static_cast<uint32_t>(x >> 32));
+#endif
+}
+
 // Bits [shift, shift + bits) counted from the top of the mixed key's upper 32 bits: shift + bits <= 32.
 SPILLWAY_HOST_DEVICE inline uint32_t radix_digit(uint32_t top_word, uint32_t shift, uint32_t mask) {
     return (top_word >> shift) & mask;

@@ -10,7 +10,7 @@ export type FarPartitioner = (typeof deviceFarPartitioners)[number];
 /** What a join makes of a build side in GPU memory, past which the probe side streams (cuda/baseline_join). */
 export type StreamProbe = (typeof deviceStreamProbes)[number];
 
-const coPartitionJoins = ["hash", "bucket-chaining"] as const;
+const coPartitionJoins = ["hash", "bucket-chaining", "perfect"] as const;
 /** How partitions of both sides are joined in shared memory. */
 export type CoPartitionJoin = (typeof coPartitionJoins)[number];
 
@@ -65,8 +65,11 @@ export interface ExperimentOptions {
     secondRadixBits?: number;
     /**
      * Tables that join partitions of `triton`'s counts in the shared memory of a block: `"hash"`, with as many buckets
-     * as fit it, or `"bucket-chaining"`, with the 2,048 of that paper. Either chains the rows of a bucket. Rows of a
-     * result are found by an index instead. Defaults to `"hash"`.
+     * as fit it, or `"bucket-chaining"`, with the 2,048 of that paper; either chains the rows of a bucket. Or
+     * `"perfect"`, that paper's perfect hashing: what is left of a key without the bits of its partition is the place
+     * of its row in an array. It wants one integer key of the build side without repetition, in a range of few values
+     * for each row; `INVALID_ARGUMENT` where the planner sees that a named join has no such key, `UNSUPPORTED_TYPE`
+     * where the GPU does. Rows of a result are found by an index instead. Defaults to `"hash"`.
      */
     coPartitionJoin?: CoPartitionJoin;
     /** Thread blocks of the first pass of joins by kernels, from 1 to 1,024. Defaults to one per multiprocessor. */

@@ -61,6 +61,8 @@ export interface OutOfCoreCoherent {
     readonly secondRadixBits: number | null;
     /** Buckets of the tables that join its partitions; null: as many as fit shared memory. */
     readonly tableBuckets: number | null;
+    /** Instead of tables, arrays that are indexed by what is left of keys; partitions are by their lowest bits. */
+    readonly perfectHash: boolean;
 }
 
 /** A join that others are compared with: no rows that arrive on the GPU leave it again but as result rows. */

@@ -52,8 +52,10 @@ const whyTurns = {
 } as const;
 
 function bucketsText({ secondPass }: OutOfCoreJoinWork, coherent: OutOfCoreStage["coherent"]): string {
-    const buckets = coherent?.tableBuckets ?? null;
-    return secondPass === "hashTables" && buckets !== null ? ` of ${formatCount(buckets)} buckets` : "";
+    if (secondPass !== "hashTables" || coherent === null) return "";
+    const { tableBuckets, perfectHash } = coherent;
+    if (perfectHash) return " that are arrays indexed by keys (perfect hashing)";
+    return tableBuckets !== null ? ` of ${formatCount(tableBuckets)} buckets` : "";
 }
 
 /** Which pages lie where. */

@@ -8,13 +8,12 @@ import {
     type DeviceGroupAlgorithm,
     type DeviceJoinAlgorithm
 } from "../model/algorithms.js";
-import { formatCount } from "../model/sizes.js";
 import type { GroupNode, JoinNode } from "../plan/logical.js";
 import { NotOnDevice } from "./device-support.js";
 import type { Estimator } from "./estimates.js";
 import { joinSides, joinSidesFrom, otherSide, type JoinSides, type Side } from "./join-sides.js";
 import { refusedAlgorithm } from "./named-algorithm.js";
-import { arrayObstacle, arraySlotsMax, isUnique, rangeOf, unknownRange, type KeyRange } from "./perfect-keys.js";
+import { perfectRange, unknownRange, type KeyRange } from "./perfect-keys.js";
 import type { Policy } from "./policy.js";
 
 export interface JoinCandidates extends KeyRange {
@@ -38,24 +37,6 @@ export function operationText(
     const by = algorithm === piecesAlgorithm ? "" : ` by ${piecesAlgorithm}`;
     const pieces = inPieces ? `, in pieces${by}` : "";
     return `${what}${type === undefined ? "" : `, ${type}`} (chosen by the ${chosenBy})${pieces}`;
-}
-
-/** The range of the keys if that side can be an array indexed by them, or why it cannot. */
-function perfectRange(node: JoinNode, side: Side, estimator: Estimator, policy: Policy): KeyRange | string {
-    const obstacle = arrayObstacle(node, side);
-    if (obstacle !== undefined) return obstacle;
-    const key = (node.keys[0] as JoinNode["keys"][number])[side];
-    const name = node[side].columns[key.column]?.name ?? "";
-    const statistics = estimator.statisticsOf(node[side], [key]);
-    if (statistics === undefined) return `the range of key \`${name}\` is not known before the query runs`;
-    if (!isUnique(node[side], [key], estimator, policy, 0)) {
-        return `values of key \`${name}\` may come twice in the ${side} relation`;
-    }
-    const range = rangeOf(statistics, key);
-    const { rows } = estimator.of(node[side]);
-    if (range.keyRange <= arraySlotsMax(rows, policy)) return range;
-    const values = `${formatCount(range.keyRange)} values for ${formatCount(Math.ceil(rows))} rows`;
-    return `key \`${name}\` is not dense, with a range of ${values}`;
 }
 
 /**

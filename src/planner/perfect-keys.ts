@@ -2,8 +2,10 @@
 // Keys that can be the places of an array ("npj-perfect"): each at most once, in a range that is not much larger than
 // their number.
 import type { KeySpec } from "../model/column-type.js";
+import { formatCount } from "../model/sizes.js";
 import type { InputKeys } from "../plan/device-stages.js";
 import type { InputInfo, JoinNode, LogicalNode } from "../plan/logical.js";
+import { NotOnDevice } from "./device-support.js";
 import type { Estimator } from "./estimates.js";
 import type { Side } from "./join-sides.js";
 import type { Policy } from "./policy.js";
@@ -84,6 +86,40 @@ export function arrayObstacle(node: JoinNode, side: Side): string | undefined {
     const name = node[side].columns[key[side].column]?.name ?? "";
     if (key[side].kind !== "integer") return `key \`${name}\` is no integer`;
     return node.nullEquality ? "NULL has no place in an array indexed by keys (`nullEquality`)" : undefined;
+}
+
+/** The range of the keys if that side can be an array indexed by them, or why it cannot. */
+export function perfectRange(node: JoinNode, side: Side, estimator: Estimator, policy: Policy): KeyRange | string {
+    const obstacle = arrayObstacle(node, side);
+    if (obstacle !== undefined) return obstacle;
+    const key = (node.keys[0] as JoinNode["keys"][number])[side];
+    const name = node[side].columns[key.column]?.name ?? "";
+    const statistics = estimator.statisticsOf(node[side], [key]);
+    if (statistics === undefined) return `the range of key \`${name}\` is not known before the query runs`;
+    if (!isUnique(node[side], [key], estimator, policy, 0)) {
+        return `values of key \`${name}\` may come twice in the ${side} relation`;
+    }
+    const range = rangeOf(statistics, key);
+    const { rows } = estimator.of(node[side]);
+    if (range.keyRange <= arraySlotsMax(rows, policy)) return range;
+    const values = `${formatCount(range.keyRange)} values for ${formatCount(Math.ceil(rows))} rows`;
+    return `key \`${name}\` is not dense, with a range of ${values}`;
+}
+
+/**
+ * Throws NotOnDevice where the partitions of a build side surely are no arrays, as perfect hashing wants them. What
+ * nobody knows of the keys of an input the GPU finds out: arrays begin at the smallest key that they have.
+ */
+export function requirePerfectKeys(node: JoinNode, side: Side, estimator: Estimator, policy: Policy): void {
+    const [key] = node.keys;
+    const isKnown = key === undefined || estimator.statisticsOf(node[side], [key[side]]) !== undefined;
+    const isSeen = !isKnown && node[side].kind === "input";
+    const reason = isSeen ? arrayObstacle(node, side) : perfectRange(node, side, estimator, policy);
+    if (typeof reason !== "string") return;
+    throw new NotOnDevice(
+        '`experiment.coPartitionJoin` "perfect" wants one integer key of the build side, dense and without ' +
+            `repetition, and ${reason}; \`hints.buildSide\` chooses the other side, and "hash" takes any keys`
+    );
 }
 
 /** The keys of a join's build side as "npj-perfect" sees them. */

@@ -143,7 +143,8 @@ async function operatorsAbove(cpu) {
 /** The same relations, in which every row has a partner, with experiments, by other types, and with a count above. */
 async function turnedJoins(gpu, { left, right, rows, what }, told) {
     const others = [
-        ...[{ experiment: { pages: "mapped" } }, { experiment: { coPartitionJoin: "bucket-chaining" } }],
+        { experiment: { pages: "mapped" } },
+        ...["bucket-chaining", "perfect"].map((coPartitionJoin) => ({ experiment: { coPartitionJoin } })),
         // Regions of the second pass that a block cannot hold.
         { experiment: { secondRadixBits: options.small ? 1 : 3 } },
         ...["left", "full", "semi", "anti"].map((type) => ({ type }))

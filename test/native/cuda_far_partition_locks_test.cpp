@@ -57,7 +57,7 @@ struct FarBlock {
         pass.target.begin = begin.data();
         pass.target.counts = counts.data();
     }
-    cuda::FarColumns<2> columns() const { return {keys.data(), payloads.data(), kRows, nullptr, nullptr, 0}; }
+    cuda::FarColumns<2> columns() const { return {keys.data(), payloads.data(), kRows, nullptr, nullptr, 0, false}; }
 
     void expect_each_row_once() const {
         std::vector<uint32_t> seen(kRows);
@@ -66,7 +66,7 @@ struct FarBlock {
             EXPECT(number < kRows);
             if (number >= kRows) return;
             seen[number] += 1;
-            const uint4 expected = cuda::FarTuple<2>::make(keys[number], number);
+            const uint4 expected = cuda::FarTuple<2>::make(cuda::mix64(keys[number]), number);
             EXPECT(row.x == expected.x && row.y == expected.y && row.y >> pass.shift == partition);
         };
         for (uint32_t p = 0; p < kPartitions; ++p) {

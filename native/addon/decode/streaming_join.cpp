@@ -344,12 +344,16 @@ std::optional<cuda::CoherentOptions> decode_coherent(const Field& field, const c
     coherent.shares = decode_interleave(fields["interleave"]);
     coherent.mapped = fields["mapped"].boolean();
     coherent.table_buckets = decode_table_buckets(fields["tableBuckets"]);
+    coherent.perfect_hash = fields["perfectHash"].boolean();
     fields.finish();
     const bool plain = spec.sizes.filter_words == 0 && spec.sizes.disk_blocks == 0;
     if (!plain || !spec.can_be_coherent()) {
         throw field.error(
             "null, where rows are more than a key and a column of its width, and where a join has a filter or "
             "spills to disk");
+    }
+    if (coherent.perfect_hash && (spec.result == cuda::JoinResultKind::kRows || !spec.kind.inner())) {
+        throw field.error("no perfect hashing of other joins than inner ones that are counted");
     }
     return coherent;
 }

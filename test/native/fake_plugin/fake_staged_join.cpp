@@ -32,6 +32,8 @@ void check_coherent(const CoherentJoinSpec& spec) {
     require(spec.join.sizes.filter_words == 0 && spec.join.sizes.disk_blocks == 0, "no filter and no disk");
     require(spec.options.partitioner <= FarPartitioner::kBest, "a partitioner that exists");
     require(spec.options.device_bytes > 0, "memory of the GPU");
+    require(!spec.options.perfect_hash || (spec.join.kind.inner() && spec.join.result != JoinResultKind::kRows),
+            "perfect hashing for counts of inner joins");
     for (const uint64_t rows : spec.rows) {
         const uint64_t chunk_rows = spec.join.sizes.chunk_rows;
         require((rows + chunk_rows - 1) / chunk_rows <= spec.options.chunks, "fewer chunks");
@@ -72,6 +74,7 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const CoherentJoinSpec& spec)
       near_rows_(spec.options.device_bytes / 2 / (2 * spec.join.key_bytes)) {
     check_sizes(spec.join);
     check_coherent(spec);
+    perfect_ = spec.options.perfect_hash;
     memory_ = OperationMemory(gpu, spec.options.device_bytes, "a join out of core");
 }
 
@@ -127,6 +130,9 @@ void StagedJoin::build(const SourceCalls& source) {
             Row row = row_of(chunk, kBuildSide, i);
             if (row.has_key) {
                 filter_.add(row.key);
+                if (perfect_ && table_.count(row.key) > 0) {
+                    throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "perfect hashing: a key of the build side comes twice"};
+                }
                 table_.emplace(row.key, rows_.size());
                 if (rows_of_key_max_ > 0 && table_.count(row.key) > rows_of_key_max_) {
                     throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "linear probing is not for one key in very many rows"};

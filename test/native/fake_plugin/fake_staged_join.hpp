@@ -50,6 +50,7 @@ class StagedJoin final : public Stream {
     const bool coherent_;
     const bool spills_ = true;      // rows leave the GPU again: joins with a table have all of them in it
     uint64_t rows_of_key_max_ = 0;  // of the build side; 0: any number
+    bool perfect_ = false;          // one row each
     uint64_t rows_max_[2] = {UINT64_MAX, UINT64_MAX};
     FakeBloomFilter filter_;
     uint64_t row_bytes_[2] = {};

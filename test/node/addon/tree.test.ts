@@ -49,7 +49,7 @@ function join(): Spec {
 /** A join by kernels alone. */
 const coherent = (): Spec => ({
     ...{ deviceBytes: 2 ** 20, partitioner: "auto", partitionBlocks: 0, gatherBlocks: 0 },
-    ...{ interleave: null, mapped: false, secondRadixBits: null, tableBuckets: null }
+    ...{ interleave: null, mapped: false, secondRadixBits: null, tableBuckets: null, perfectHash: false }
 });
 
 function group(): Spec {

@@ -338,6 +338,29 @@ describe("plans and reports", () => {
         await runtime.close();
     });
 
+    test("perfect hashing counts what it can, and says what it cannot", async () => {
+        const experiment = { chunkRows: 1000, radixBits: 2, coPartitionJoin: "perfect" } as const;
+        const runtime = await openRuntime({ device: "gpu", threads: 2, memory, experiment });
+        const [left, right] = [
+            await runtime.generate(keyed(5000), "memory"),
+            await runtime.generate(keyed(7000), "memory")
+        ];
+        const query = runtime.join({ left, right, on: "k", algorithm, hints: { buildSide: "left" } });
+        expect(await query.count()).toBe(5000);
+        expect(String(await query.explain({ result: "count" }))).toContain("arrays indexed by keys (perfect hashing)");
+        // Rows are found by an index, with any keys.
+        expect((await query.toTable()).numRows).toBe(5000);
+        const k = Int32Array.from({ length: 900 }, (_, row) => Math.floor(row / 2));
+        const repeated = runtime.fromTable(new Table({ k: makeVector(k) }));
+        const refused = repeated.join(repeated, { on: "k", algorithm });
+        await expect(refused.count()).rejects.toMatchObject({
+            code: "UNSUPPORTED_TYPE",
+            message: expect.stringMatching(/perfect hashing: a key of the build side comes twice/) as string
+        });
+        expect((await refused.toTable()).numRows).toBe(1800);
+        await runtime.close();
+    });
+
     test("an aborted join leaves the runtime usable", async () => {
         const runtime = await openRuntime({
             device: "gpu",

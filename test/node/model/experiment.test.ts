@@ -14,6 +14,7 @@ describe("values", () => {
             ...{ coPartitionJoin: "bucket-chaining", streamProbe: "sorted", overlap: false }
         };
         expect(checkExperiment(all)).toEqual(all);
+        expect(checkExperiment({ coPartitionJoin: "perfect" })).toEqual({ coPartitionJoin: "perfect" });
         expect(checkExperiment({ residentShare: 0 })).toEqual({ residentShare: 0 });
         expect(checkExperiment(undefined)).toEqual({});
         expect(checkKnobs({ debug: { workers: 2 }, experiment: { radixBits: 3 } })).toEqual({
@@ -25,7 +26,7 @@ describe("values", () => {
     test.each([
         [{ partitioner: "auto" }, "experiment.partitioner"],
         [{ pages: "interleaved" }, "experiment.pages"],
-        [{ coPartitionJoin: "perfect" }, "experiment.coPartitionJoin"],
+        [{ coPartitionJoin: "linear" }, "experiment.coPartitionJoin"],
         [{ interleave: { device: 1 } }, "experiment.interleave.far"],
         [{ interleave: { device: 0, far: 0 } }, "experiment.interleave"],
         [{ interleave: { device: -1, far: 1 } }, "experiment.interleave.device"],

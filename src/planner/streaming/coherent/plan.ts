@@ -6,13 +6,21 @@ import type {
     OutOfCoreJoinWork,
     OutOfCoreTurns
 } from "../../../plan/out-of-core-stage.js";
+import { requirePerfectKeys } from "../../perfect-keys.js";
+import { defaultPolicy } from "../../policy.js";
 import { gatherCostsOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
 import { phasesMs, type JoinLoad } from "../join/predict.js";
 import { ringBytes } from "../join/sizes.js";
 import { sortPassBits } from "../shared-memory.js";
 import { coherentLayout } from "./row-layout.js";
 import { predictCoherent } from "./predict.js";
-import { chooseCoherentSizes, isJoinedByTables, type CoherentSizeRequest, type CoherentSizes } from "./sizes.js";
+import {
+    chooseCoherentSizes,
+    isJoinedByTables,
+    isPerfectlyHashed,
+    type CoherentSizeRequest,
+    type CoherentSizes
+} from "./sizes.js";
 import { bestNearShare, turnsOf } from "./turns.js";
 
 /** Kernels that gather, or have a second pass, get these shares of the multiprocessors. */
@@ -73,6 +81,9 @@ function withTurns(request: CoherentSizeRequest, load: JoinLoad): { chosen: Cohe
 export function coherentDraft(facts: JoinFacts): JoinDraft {
     const { query, node, sides, estimator } = facts;
     const layout = coherentLayout(node, sides, query.sink === "count");
+    if (isPerfectlyHashed(layout.join, query.debug)) {
+        requirePerfectKeys(node, sides.build, estimator, query.policy ?? defaultPolicy);
+    }
     // All rows come partition by partition, none in the order of its source.
     const load = loadOf(facts, { layout, costs: gatherCostsOf(facts, 1) });
     const request = { ...sizeRequestOf(facts, load), isUncached: node.algorithm === "triton-uncached" };

@@ -63,6 +63,11 @@ export function isJoinedByTables({ result, emit, keepUnmatchedBuild, keepUnmatch
     return result === "count" && emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe;
 }
 
+/** Are those tables the arrays of perfect hashing? */
+export function isPerfectlyHashed(shape: OutOfCoreShape, { coPartitionJoin }: SizeLimits["debug"]): boolean {
+    return coPartitionJoin === "perfect" && isJoinedByTables(shape);
+}
+
 function chooseRadixBits(request: CoherentSizeRequest, rowBytes: number): number {
     const { memory, buildRows, limitBytes, blockBytes, debug } = request;
     if (debug.radixBits !== undefined) return Math.min(debug.radixBits, radixBitsMax);
@@ -173,7 +178,8 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
         coherent: {
             ...{ deviceBytes, partitioner: partitioner ?? "auto", partitionBlocks, gatherBlocks },
             ...{ interleave, mapped: debug.pages === "mapped", secondRadixBits },
-            tableBuckets: debug.coPartitionJoin === "bucket-chaining" ? bucketChainHeads : null
+            tableBuckets: debug.coPartitionJoin === "bucket-chaining" ? bucketChainHeads : null,
+            perfectHash: isPerfectlyHashed(memory.shape, debug)
         },
         deviceBytes: taken + near * told.pageBytes,
         nearShare: near / pages,

@@ -6,9 +6,16 @@ import type { OutOfCoreFlow, OutOfCoreOperator } from "../../../plan/out-of-core
 import { inputsOf } from "../../../plan/logical.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
 import { otherSide } from "../../join-sides.js";
+import { requirePerfectKeys } from "../../perfect-keys.js";
 import type { PlanQuery } from "../../plan-search.js";
+import { defaultPolicy } from "../../policy.js";
 import type { Estimator } from "../../estimates.js";
-import { chooseCoherentSizes, mostCoherentHostBytes, type CoherentSizeRequest } from "../coherent/sizes.js";
+import {
+    chooseCoherentSizes,
+    isPerfectlyHashed,
+    mostCoherentHostBytes,
+    type CoherentSizeRequest
+} from "../coherent/sizes.js";
 import { packedPartialBytes } from "../group/predict.js";
 import { chooseGroupSizes, mostGroupHostBytes, spilledGroupRows, type GroupSizeRequest } from "../group/sizes.js";
 import { noFilter } from "../join/filter.js";
@@ -95,16 +102,21 @@ function coherentRequest(facts: TreeFacts, operator: JoinOperator, share: Operat
 }
 
 function sizedByKernels(facts: TreeFacts, operator: JoinOperator, share: OperatorShare): SizedOperator {
+    const { node, sides, layout } = operator;
+    const { query, estimator } = facts;
+    if (isPerfectlyHashed(layout.join, query.debug)) {
+        requirePerfectKeys(node, sides.build, estimator, query.policy ?? defaultPolicy);
+    }
     const request = coherentRequest(facts, operator, share);
     const { sizes, coherent, deviceBytes, rowBytes, nearShare } = chooseCoherentSizes(request);
     const memory = request.memory.of(sizes);
-    const gives = operator.layout.join.result === "rows";
+    const gives = layout.join.result === "rows";
     const rowsIn = [request.buildRows, request.probeRows];
     return {
         operator,
-        sized: { kind: "join", join: { ...operator.layout.join, sizes, coherent } },
+        sized: { kind: "join", join: { ...layout.join, sizes, coherent } },
         rowsIn,
-        rowsOut: rowsOf(facts.estimator, operator.node),
+        rowsOut: rowsOf(estimator, node),
         deviceBytes,
         spilledBytes: rowsIn.map((rows) => rows * rowBytes * (1 - nearShare)),
         residentShare: nearShare,
