@@ -61,7 +61,8 @@ export type OutOfCoreQuarter = "quarter0" | "quarter1" | "quarter2" | "quarter3"
 /**
  * A column of the chunks: values (of text its number), 64 bits of a decimal of 128 which say the same, half of 64 bits,
  * a half or a quarter of 128, numbered from the lowest, or a byte per row that says whether there is a value. column:
- * of the source, or rowNumberColumn.
+ * of the source, rowNumberColumn, or keyWordColumn; those come first, and so do the least and greatest value of each
+ * among the aggregates.
  */
 export interface OutOfCoreChunkColumn {
     readonly column: number;
@@ -85,11 +86,14 @@ export interface OutOfCoreGroupColumn {
     readonly count: number;
     /** 0 there is NULL here; -1: it is never NULL. */
     readonly present: number;
-    /** Byte of the key where the value begins; of all keys, which are behind a bit for each, if they are numbered. */
+    /**
+     * Byte of the key where the value begins: of all its words, or of all keys, which are behind a bit for each, if
+     * they are numbered.
+     */
     readonly offset: number;
     /** Bytes of the value there (of text: of its number). A type with more has them extended, by the sign if any. */
     readonly bytes: number;
-    /** Number of the key whose flag says NULL; -1: none does. Keys that are numbered have one each. */
+    /** Number of the key whose flag says NULL; -1: none does. Keys that are numbered or of several words have one. */
     readonly key: number;
     readonly number: OutOfCoreNumber;
     readonly decimalScale: number;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What explain says of stages out of core.
+import { keyWordColumn } from "../model/column-type.js";
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
 import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "./out-of-core-tree-stage.js";
@@ -184,7 +185,13 @@ function numberedLines({ side }: OutOfCoreGroupStage["layout"]): string[] {
         side.numbered ? "number the keys of each row together" : "",
         counted > 0 ? `look whether values of ${counted} column${counted === 1 ? "" : "s"} came with them before` : ""
     ].filter((part) => part !== "");
-    return parts.length === 0 ? [] : [`workers ${parts.join(" and ")}, in host memory that does not spill`];
+    const words = side.columns.filter(({ column }) => column === keyWordColumn).length;
+    return [
+        ...(words > 0
+            ? [`keys of ${words + 1} words, grouped by a hash of 64 bits that is checked by these words`]
+            : []),
+        ...(parts.length === 0 ? [] : [`workers ${parts.join(" and ")}, in host memory that does not spill`])
+    ];
 }
 
 /** The same of a group-by. */

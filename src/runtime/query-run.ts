@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { linkDictionaries, type LinkedColumn } from "../arrow/linked-dictionaries.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
-import type { KeySpec, SourceLayout } from "../model/column-type.js";
+import { keyWordColumn, type KeySpec, type SourceLayout } from "../model/column-type.js";
 import type { Knobs } from "../model/debug-knobs.js";
 import type { Progress } from "../model/progress.js";
 import type { SourceHandle } from "../native/binding.js";
@@ -71,12 +71,15 @@ function lacksHostMemory(error: unknown): boolean {
     return code === "BUDGET_TOO_SMALL" && tier === "host" && !(Number(wantedBytes) > Number(limitBytes));
 }
 
-/** Did the choice of an algorithm rely on what a sample told of the keys? */
+/** Did the plan rely on what a sample told of the keys, or on hashes of wide ones? */
 function mayBeRefused({ stages }: Plan): boolean {
-    return stages.some(
-        (stage) => stage.kind === "deviceJoin" && stage.chosenBy === "planner" && stage.choice.algorithm !== "phj-tr"
-    );
+    return stages.some((stage) => {
+        if (stage.kind === "deviceOutOfCoreGroupBy") return stage.layout.side.columns.some(isKeyWord);
+        return stage.kind === "deviceJoin" && stage.chosenBy === "planner" && stage.choice.algorithm !== "phj-tr";
+    });
 }
+
+const isKeyWord = ({ column }: { readonly column: number }): boolean => column === keyWordColumn;
 
 /** One run of one query: admission, sources, statistics, plan, stages, report. */
 export class QueryRun {
@@ -171,7 +174,9 @@ export class QueryRun {
         } catch (error) {
             if (this.#isConsumed) throw error;
             if (isMemoryTaken(error)) return await this.#runPlan(await this.#deviceFor(granted), granted, sink);
-            if (!this.#sent && isRefusal(error) && mayBeRefused(plan)) {
+            const isUnsure = isRefusal(error) && mayBeRefused(plan) && query.plainDevice !== true;
+            if (isUnsure && (!this.#sent || sink.restart())) {
+                this.#sent = false;
                 this.#forgetSamples(plan);
                 const again = new QueryPlanner({ ...query, plainDevice: true });
                 const retry = { ...granted, planner: again };

@@ -34,11 +34,13 @@ inline std::shared_ptr<OpenedGpu> gpu_of(const Engine& engine) {
 }
 
 // The plan may be made again, and the stage that replaces this one use the same sink: nothing was sent, or memory ran
-// short and whoever reads the sink has to tell what it was given.
+// short, or the GPU refused what it found, and whoever reads the sink has to tell what it was given.
 inline bool leaves_sink_open(const Error& error) {
     if (error.code() == ErrorCode::kBudgetTooSmall) return true;
     for (const auto& [name, text] : error.details()) {
-        if (name == "reason" && (text == "tableFull" || text == "notDense")) return true;
+        if (name == "reason" && (text == "tableFull" || text == "notDense" || text == "deviceUnsupported")) {
+            return true;
+        }
         if (name == "delivered" && text == "nothing") return true;
     }
     return false;

@@ -31,9 +31,8 @@ cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft);
 // Throws unless keys of a side fit the join's key and key columns, with so many bytes more.
 void check_packed_keys(const Field& field, const std::vector<KeySpec>& keys, const cuda::StagedJoinSpec& join,
                        uint32_t more_bytes);
-// Throws unless keys of a side of a tree's join, and the byte that says which are NULL, fit its words.
-void check_key_words(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte,
-                     const cuda::StagedJoinSpec& join);
+// Throws unless keys of a side, and the byte that says which are NULL, fit a word and so many more.
+void check_key_words(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte, uint32_t key_columns);
 // 4 or 8.
 uint32_t decode_key_bytes(const Field& field);
 cuda::JoinKind decode_join_kind(Fields& fields);

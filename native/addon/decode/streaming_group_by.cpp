@@ -175,13 +175,42 @@ void check_key_bytes(const Field& field, const std::vector<KeySpec>& keys, int32
     }
 }
 
+// Words of the keys of a group-by behind the first one, as many as columns that are such words; those come first.
+uint32_t group_key_columns(const Field& columns) {
+    uint32_t words = 0;
+    for (const Field& item : columns.array()) {
+        Fields fields(item);
+        if (fields["column"].int32(kKeyWordColumn, kInt32Max) == kKeyWordColumn) ++words;
+    }
+    if (words >= kKeyWordsMax) throw columns.error("fewer words of keys");
+    return words;
+}
+
+// Groups by the hash of a key of several words have the least and the greatest of each of the others.
+uint32_t check_group_words(const Field& field, const OutOfCoreGroupStage& stage) {
+    const auto is_word = [](const ChunkColumn& column) { return column.column == kKeyWordColumn; };
+    const auto& columns = stage.side.columns;
+    const auto words = static_cast<uint32_t>(std::count_if(columns.begin(), columns.end(), is_word));
+    const auto& aggregates = stage.group.aggregates;
+    bool fits = words == 0 || (stage.group.key_bytes == sizeof(uint64_t) && !stage.group.null_group &&
+                               aggregates.size() >= 2 * words);
+    for (uint32_t i = 0; fits && i < 2 * words; ++i) {
+        const cuda::StagedAggregate& aggregate = aggregates[i];
+        const auto kind = i % 2 == 0 ? cuda::GroupAggregateKind::kMin : cuda::GroupAggregateKind::kMax;
+        fits = aggregate.kind == kind && aggregate.column == i / 2 && aggregate.decided_by == cuda::kNothingDecides &&
+               aggregate.value_kind == cuda::ValueKind::kUnsigned;
+    }
+    if (!fits) throw field.error("first of all the least and the greatest of each word of the key");
+    return words;
+}
+
 OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32_t key_bytes,
                                 const cuda::ColumnWidths& widths, const cuda::StagedJoinSpec* join) {
     Fields fields(field);
     OutOfCoreSide side;
     const Field keys = fields["keys"];
     side.keys = decode_keys(keys, source.columns());
-    const uint32_t key_columns = join == nullptr ? 0 : join->key_columns;
+    const uint32_t key_columns = join == nullptr ? group_key_columns(fields["columns"]) : join->key_columns;
     side.null_byte = fields["nullByte"].int32(-1, null_byte_max(key_columns));
     const Field numbered = fields["numbered"];
     side.numbered = numbered.boolean();
@@ -191,11 +220,12 @@ OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32
     }
     if (side.numbered) {
         const bool fits = !side.keys.empty() && side.keys.size() <= kTupleKeysMax && side.null_byte < 0;
-        if (!fits || key_bytes != sizeof(uint32_t)) throw keys.error("keys whose numbers have 4 bytes");
+        if (!fits || key_bytes != sizeof(uint32_t) || key_columns > 0)
+            throw keys.error("keys whose numbers have 4 bytes");
     } else if (key_columns == 0) {
         check_key_bytes(keys, side.keys, side.null_byte, key_bytes);
     } else {
-        check_key_words(keys, side.keys, side.null_byte, *join);
+        check_key_words(keys, side.keys, side.null_byte, key_columns);
     }
     const Field columns = fields["columns"];
     for (const Field& item : columns.array()) {
@@ -263,7 +293,9 @@ OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, con
     OutOfCoreGroupStage stage;
     stage.group = decode_out_of_core_group(fields["group"].value(), "spec.group", false);
     stage.side = decode_chunk_side(fields["side"], source, stage.group.key_bytes, stage.group.widths);
-    const uint32_t tuple_bytes = stage.side.numbered ? TuplePlaces(stage.side.keys).bytes : 0;
+    stage.key_words = check_group_words(fields["group"], stage);
+    const uint32_t word_bytes = stage.key_words == 0 ? 0 : 8 * (1 + stage.key_words);
+    const uint32_t tuple_bytes = stage.side.numbered ? TuplePlaces(stage.side.keys).bytes : word_bytes;
     for (const Field& column : fields["columns"].array()) {
         stage.columns.push_back(decode_group_result(column, stage.group, tuple_bytes));
     }

@@ -260,14 +260,13 @@ void check_packed_keys(const Field& field, const std::vector<KeySpec>& keys, con
     }
 }
 
-void check_key_words(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte,
-                     const cuda::StagedJoinSpec& join) {
+void check_key_words(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte, uint32_t key_columns) {
     bool fits = !keys.empty();
     for (const KeySpec& key : keys) fits = fits && packed_key_width(key) > 0;
     if (fits) {
         const KeyPlace last = packed_key_places(keys).back();
         const auto end = static_cast<int32_t>(last.word * 8 + last.shift / 8 + packed_key_width(keys.back()));
-        fits = packed_key_words(keys, null_byte) <= 1 + join.key_columns && (null_byte < 0 || null_byte >= end);
+        fits = packed_key_words(keys, null_byte) <= 1 + key_columns && (null_byte < 0 || null_byte >= end);
     }
     if (!fits) throw field.error("keys of fixed width that fit the words of the key, with flags of NULLs behind them");
 }

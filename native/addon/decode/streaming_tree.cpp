@@ -89,7 +89,7 @@ void decode_pipe_keys(const Field& field, const cuda::StagedJoinSpec& from, cons
         made.width = static_cast<uint8_t>(keys.back().width);
         pipe.keys.push_back(made);
     }
-    if (has_words) check_key_words(field, keys, pipe.null_byte, *to);
+    if (has_words) check_key_words(field, keys, pipe.null_byte, to->key_columns);
     if (!has_words) check_key_bytes(field, keys, pipe.null_byte, pipe.key_bytes);
     const std::vector<KeyPlace> places = packed_key_places(keys);
     for (size_t k = 0; k < places.size(); ++k) {
@@ -185,9 +185,13 @@ class FlowDecoder {
         flow.side = decode_chunk_side(side, *sources_[static_cast<size_t>(flow.source)], key_bytes_of(first),
                                       widths_of(first, flow.steps[0].input), join_of(first));
         check_has_keys(side, first, flow.side.keys.size());
-        const bool distinct = std::any_of(flow.side.columns.begin(), flow.side.columns.end(),
-                                          [](const ChunkColumn& column) { return column.distinct.has_value(); });
-        if (flow.side.numbered || distinct) throw side.error("keys and columns that rows of a tree have");
+        const bool of_group = join_of(first) == nullptr;
+        const auto is_strange = [of_group](const ChunkColumn& column) {
+            return column.distinct.has_value() || (of_group && column.column == kKeyWordColumn);
+        };
+        const std::vector<ChunkColumn>& columns = flow.side.columns;
+        if (flow.side.numbered || std::any_of(columns.begin(), columns.end(), is_strange))
+            throw side.error("keys and columns that rows of a tree have");
         return flow;
     }
 

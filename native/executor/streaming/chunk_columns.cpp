@@ -302,17 +302,25 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
         if (keys_.empty()) std::fill_n(words, count, uint64_t{0});
         for (uint32_t w = key_words_; w <= more_words_; ++w) std::fill_n(words + w * kKeyRows, count, uint64_t{0});
         for (size_t k = 0; k < keys_.size(); ++k) {
-            const ColumnView& view = views[keys_[k].view];
-            add_key(k, view, selection, writer, words, bits, at + done);
-            if (null_byte_ < 0 || view.validity == nullptr) continue;
-            const auto at_byte = static_cast<uint32_t>(null_byte_);
-            const uint64_t flag = uint64_t{1} << (8 * (at_byte % sizeof(uint64_t)) + k);
-            uint64_t* const to = words + at_byte / sizeof(uint64_t) * kKeyRows;
-            for (int64_t i = 0; i < count; ++i) {
-                if (!view.is_valid(selection.begin + i)) to[i] |= flag;
-            }
+            add_key(k, views[keys_[k].view], selection, writer, words, bits, at + done);
         }
+        if (null_byte_ >= 0) add_flags(views, selection, words);
         store_words(words, count, chunk, at + done);
+    }
+}
+
+// After all keys, the first of which in a word overwrites what was there.
+void ChunkColumns::add_flags(const std::vector<ColumnView>& views, const RowSelection& selection,
+                             uint64_t* words) const {
+    const auto at_byte = static_cast<uint32_t>(null_byte_);
+    uint64_t* const to = words + at_byte / sizeof(uint64_t) * kKeyRows;
+    for (size_t k = 0; k < keys_.size(); ++k) {
+        const ColumnView& view = views[keys_[k].view];
+        if (view.validity == nullptr) continue;
+        const uint64_t flag = uint64_t{1} << (8 * (at_byte % sizeof(uint64_t)) + k);
+        for (int64_t i = 0; i < selection.count; ++i) {
+            if (!view.is_valid(selection.begin + i)) to[i] |= flag;
+        }
     }
 }
 

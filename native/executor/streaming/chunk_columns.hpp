@@ -88,6 +88,8 @@ class ChunkColumns {
     // whose text has no number are cleared; nullptr: there are none such.
     void add_key(size_t key, const ColumnView& view, const RowSelection& selection, ChunkWriter& writer,
                  uint64_t* words, uint8_t* bits, uint64_t at) const;
+    // Sets the bits of keys that are NULL.
+    void add_flags(const std::vector<ColumnView>& views, const RowSelection& selection, uint64_t* words) const;
     void store_words(uint64_t* words, int64_t rows, uint8_t* chunk, uint64_t at) const;
     void write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits, uint64_t at) const;
 

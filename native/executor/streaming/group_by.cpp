@@ -18,6 +18,15 @@ namespace spillway {
 
 namespace {
 
+// For groups that are looked at and go nowhere.
+class NoSink final : public BatchSink {
+  public:
+    bool wants_columns() const override { return false; }
+    void add_rows(int, uint64_t) override {}
+    void push(int, OutputBatch&&) override {}
+    BatchSize batch_size() const override { return {.rows = 1 << 16}; }
+};
+
 class OutOfCoreGroup {
   public:
     OutOfCoreGroup(const ChunkInput& input, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
@@ -36,6 +45,9 @@ class OutOfCoreGroup {
           spill_(pinned.reserve(pinned_spill_bytes(stage.group.sizes), "groups that the GPU spills")),
           ring_(pinned, ring_slots(), columns_.chunk_bytes()) {
         if (sink != nullptr) blocks_.emplace(pinned, result_.form(), *sink, control, pause);
+        if (sink == nullptr && stage.key_words > 0) {
+            blocks_.emplace(pinned, result_.counted_form(), nowhere_, control, pause);
+        }
         disk_ = way_.open(stage.group.sizes.disk_blocks);
         group_by_ = GpuStream::begin(pinned.device(), stage.group, disk_.get());
     }
@@ -58,13 +70,13 @@ class OutOfCoreGroup {
         return report;
     }
 
-    bool gave_rows() const { return blocks_ && blocks_->gave_rows(); }
+    bool gave_rows() const { return sink_ != nullptr && blocks_ && blocks_->gave_rows(); }
     Error told(const Error& error) const { return way_.told(error); }
 
   private:
     KeyFlags key_flags() const {
         if (stage_.side.numbered) return {0, true};
-        return {stage_.side.null_byte, false};
+        return {stage_.side.null_byte, false, stage_.key_words};
     }
     ChunkColumns chunk_columns() {
         Source& source = *input_.source;
@@ -90,6 +102,7 @@ class OutOfCoreGroup {
     MemoryBudget& budget_;
     JobControl& control_;
     BatchSink* const sink_;
+    NoSink nowhere_;
     SpillWay way_;
     TextCodes texts_;
     std::optional<TextCodes> seen_;

@@ -25,7 +25,7 @@ struct GroupResultColumn {
     std::vector<int32_t> between;
     int32_t count = -1;    // kMean
     int32_t present = -1;  // output that is 0 where the result is NULL; -1: it never is
-    uint32_t offset = 0;   // byte of the output where the value begins: parts of a key
+    uint32_t offset = 0;   // byte of the output, or of all words of the key, where the value begins: parts of a key
     uint32_t bytes = 8;    // of the value there; a type with more has them extended, by the sign if there is one
     int32_t key = -1;      // the key of that number, whose bit says where it is NULL; -1: there is none
     cuda::ValueKind number = cuda::ValueKind::kSigned;  // of the values that were added up
@@ -37,6 +37,9 @@ struct OutOfCoreGroupStage {
     cuda::StagedGroupBySpec group;
     OutOfCoreSide side;
     std::vector<GroupResultColumn> columns;
+    // Words of the key that are the first columns of chunks; the first aggregates are the least and the greatest value
+    // of each, which differ where keys share a hash.
+    uint32_t key_words = 0;
     int32_t workers = 1;  // that fill chunks, and as many that deliver groups
 };
 

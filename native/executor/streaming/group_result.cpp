@@ -9,8 +9,10 @@
 #include "base/bitmap.hpp"
 #include "base/decimal_fits.hpp"
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "base/nearest_mean.hpp"
 #include "cpu/row/column_builder.hpp"
+#include "device/gpu_error.hpp"
 #include "executor/arrow_buffers.hpp"
 
 namespace spillway {
@@ -74,14 +76,18 @@ class GroupValues {
         return builder.finish();
     }
 
-    // The bytes of the keys, whose number the row has.
+    // The bytes of the keys, whose words or whose number the row has.
     const uint8_t* tuple(uint64_t row) const {
+        if (outputs_.flags.words > 0) {
+            words_.read(outputs_.data, outputs_.flags.words, row);
+            return reinterpret_cast<const uint8_t*>(words_.word);
+        }
         uint32_t code = 0;
         std::memcpy(&code, outputs_.data[0] + row * sizeof code, sizeof code);
         return outputs_.texts.text(code).bytes;
     }
     const uint8_t* at(int32_t output, uint64_t row) const {
-        if (outputs_.flags.numbered && column_.key >= 0) return tuple(row) + column_.offset;
+        if (is_in_tuple()) return tuple(row) + column_.offset;
         const auto index = static_cast<size_t>(output);
         const uint32_t offset = output == column_.value ? column_.offset : 0;
         return outputs_.data[index] + row * outputs_.widths[index] + offset;
@@ -92,12 +98,16 @@ class GroupValues {
         return value;
     }
 
+    bool is_in_tuple() const {
+        const KeyFlags& flags = outputs_.flags;
+        return column_.key >= 0 && (flags.numbered || flags.words > 0);
+    }
     bool may_be_null() const { return column_.present >= 0 || (column_.key >= 0 && outputs_.flags.byte >= 0); }
     bool is_null(uint64_t row) const {
         if (column_.key >= 0 && outputs_.flags.byte >= 0) {
             const KeyFlags& flags = outputs_.flags;
-            const uint8_t* const key = flags.numbered ? tuple(row) : outputs_.data[0] + row * outputs_.widths[0];
-            const int32_t byte = flags.byte + column_.key / 8;
+            const uint8_t* const key = is_in_tuple() ? tuple(row) : outputs_.data[0] + row * outputs_.widths[0];
+            const int32_t byte = flags.byte + column_.key / 8;  // words have eight flags at most
             if ((key[byte] >> (column_.key % 8) & 1) != 0) return true;
         }
         if (column_.present < 0) return false;
@@ -180,7 +190,7 @@ class GroupValues {
 
     // Writes all values where none is NULL and each takes the same few steps; else returns false.
     bool write_all(uint64_t rows, uint8_t* out) const {
-        if (outputs_.flags.numbered && column_.key >= 0) return false;
+        if (is_in_tuple()) return false;
         const bool is_sum = column_.kind == GroupResultKind::kSum;
         if (is_sum && column_.number != cuda::ValueKind::kFloat) {
             if (!column_.between.empty() || width_ != sizeof(uint64_t)) return false;
@@ -267,6 +277,7 @@ class GroupValues {
     const GroupResultColumn& column_;
     const GroupOutputs& outputs_;
     const uint32_t width_;
+    mutable GroupKeyWords words_;  // of the row that was looked at last
 };
 
 // A text and its offset are taken for so many bytes where batches are cut into rows.
@@ -278,6 +289,27 @@ std::vector<uint32_t> widths_of(const cuda::StagedGroupBySpec& group) {
 }
 
 }  // namespace
+
+void GroupKeyWords::read(const std::vector<const uint8_t*>& outputs, uint32_t words, uint64_t row) {
+    const auto load = [&](uint32_t output) {
+        uint64_t value = 0;
+        std::memcpy(&value, outputs[output] + row * sizeof value, sizeof value);
+        return value;
+    };
+    uint64_t mixed = 0;
+    for (uint32_t w = words; w > 0; --w) {
+        word[w] = load(2 * w - 1);
+        if (word[w] != load(2 * w)) {
+            throw Error(
+                ErrorCode::kUnsupportedType,
+                "two keys of several words have the same hash, by which the GPU groups them; use device \"auto\" "
+                "or \"cpu\"",
+                {refused_by_device()});
+        }
+        mixed = mix64(word[w] ^ mixed);
+    }
+    word[0] = load(0) ^ mixed;
+}
 
 GroupResult::GroupResult(const cuda::StagedGroupBySpec& group, const std::vector<GroupResultColumn>& columns,
                          KeyFlags flags, const TextCodes& texts, MemoryBudget& budget)
@@ -302,6 +334,20 @@ ResultForm GroupResult::form() const {
         return column(at, outputs, rows);
     };
     return form;
+}
+
+ResultForm GroupResult::counted_form() const {
+    ResultForm made = form();
+    made.column = nullptr;
+    made.deliverer = [words = flags_.words](BatchSink&, int) {
+        return [words](const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read) {
+            GroupKeyWords key;
+            for (uint64_t row = 0; row < rows; ++row) key.read(outputs, words, row);
+            read();
+            return rows;
+        };
+    };
+    return made;
 }
 
 void GroupResult::give_empty_group(BatchSink& sink) const {

@@ -17,6 +17,14 @@ namespace spillway {
 struct KeyFlags {
     int32_t byte = -1;      // of the key, or of the byte string that it is the number of; -1: there is none
     bool numbered = false;  // keys are numbers of such strings (KeyTuples)
+    uint32_t words = 0;     // of the key behind the first one (OutOfCoreGroupStage::key_words)
+};
+
+// The words of the key of a group. Throws kUnsupportedType, as what the GPU refuses, where several keys share its hash.
+struct GroupKeyWords {
+    uint64_t word[kKeyWordsMax] = {};
+
+    void read(const std::vector<const uint8_t*>& outputs, uint32_t words, uint64_t row);
 };
 
 // Batches of the GPU's groups, with columns as native/cpu/group_by would make them. Making one throws kIntegerOverflow
@@ -29,6 +37,8 @@ class GroupResult {
 
     // It refers to this.
     ResultForm form() const;
+    // The same for groups that are counted, of which nothing but their words is looked at.
+    ResultForm counted_form() const;
     // Without keys there is a group also without rows: its counts are 0, and all else is NULL.
     void give_empty_group(BatchSink& sink) const;
 

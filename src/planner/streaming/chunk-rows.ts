@@ -51,6 +51,31 @@ export function keyWidth(key: KeySpec): number {
     return isTextKey(key) ? textCodeBytes : key.width;
 }
 
+/** Words of 8 bytes that packed keys may take: their rows have no more (keyWordsMax in native/executor/streaming). */
+export const keyWordsMax = 4;
+
+/** Where a packed key is. */
+export interface KeyPlace {
+    readonly word: number;
+    readonly offset: number;
+}
+
+/** Keys one behind the other, but that none crosses a word unless it begins one; as packed_key_places() in native/. */
+export function placesOf(widths: readonly number[]): { places: KeyPlace[]; words: number; end: number } {
+    const places: KeyPlace[] = [];
+    let at = 0;
+    for (const width of widths) {
+        const inWord = at % keyBytesMax;
+        if (inWord !== 0 && inWord + width > keyBytesMax) at += keyBytesMax - inWord;
+        places.push({ word: Math.floor(at / keyBytesMax), offset: at % keyBytesMax });
+        at += width;
+    }
+    return { places, words: Math.ceil(at / keyBytesMax), end: at };
+}
+
+/** Bits of a byte, one for each key that may be NULL. */
+export const flaggedKeysMax = 8;
+
 /** Decimals of so many digits fit 64 bits, whatever their type has. */
 const narrowDigits = 18;
 

@@ -309,10 +309,13 @@ describe("aggregates out of core", () => {
         const table: Table = new Table({
             a: makeVector(numbers),
             b: makeVector(numbers),
+            d: makeVector(numbers),
+            e: makeVector(numbers),
+            f: makeVector(numbers),
             c: makeVector(new Int8Array(rows))
         });
         const cases: GroupCase[] = [
-            { table, keys: ["a", "b"], aggregates: [], text: "keys" },
+            { table, keys: ["a", "b", "d", "e", "f"], aggregates: [], text: "keys" },
             { table, keys: ["c"], aggregates: [{ alias: "n", kind: "countDistinct", column: "a" }], text: "pairs" }
         ];
         const run = async (query: Query, { text }: GroupCase): Promise<number> =>
@@ -342,14 +345,21 @@ describe("aggregates out of core", () => {
     });
 
     test("are explained where workers do what the GPU does not", async () => {
-        const columns: PlainColumn[] = ["a", "b", "c"].map((name) => ({ name, type: new Int64(), values: [1n] }));
+        const columns: PlainColumn[] = ["a", "b", "c", "d", "e"].map((name) => ({
+            name,
+            type: new Int64(),
+            values: [1n]
+        }));
         const table = buildTable(columns, oneBatch(1));
         const text = async (keys: string[], kind: Kind): Promise<string> => {
             const groups: GroupCase = { table, keys, aggregates: [{ alias: "x", kind, column: "c" }], text: "one row" };
             return String(await groupBy(gpus[0]!, groups, gpus[0]!.fromTable(table)).explain());
         };
         expect(await text(["a"], "first")).not.toMatch(/workers /);
-        expect(await text(["a", "b"], "sum")).toMatch(/workers number the keys of each row together, in host memory/);
+        expect(await text(["a", "b"], "sum")).toMatch(/keys of 2 words, grouped by a hash of 64 bits/);
+        expect(await text(["a", "b", "c", "d", "e"], "sum")).toMatch(
+            /workers number the keys of each row together, in host memory/
+        );
         expect(await text(["a"], "countDistinct")).toMatch(
             /workers look whether values of 1 column came with them before/
         );

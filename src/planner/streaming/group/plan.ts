@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { GroupNode, InputNode } from "../../../plan/logical.js";
-import type { OutOfCoreGroupStage } from "../../../plan/out-of-core-group-stage.js";
+import type { OutOfCoreGroupLayout, OutOfCoreGroupStage } from "../../../plan/out-of-core-group-stage.js";
 import type { Plan } from "../../../plan/plan.js";
 import { NotOnDevice } from "../../device-support.js";
 import { Estimator } from "../../estimates.js";
@@ -10,6 +10,7 @@ import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
 import { columnsOf, fillingOf } from "../link.js";
 import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
+import { moreKeyWords } from "./key-words.js";
 import { outOfCoreGroupLayout } from "./row-layout.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";
@@ -25,10 +26,22 @@ function requireInputGroup(node: GroupNode): InputGroup {
     return node as InputGroup;
 }
 
+/**
+ * Of so many groups at most keys are compared by their words: two of them share a hash of 64 bits in one of 8,000
+ * queries, which are planned again then.
+ */
+const wordGroupsMax = 2 ** 26;
+
+function layoutOf(query: PlanQuery, node: InputGroup): OutOfCoreGroupLayout {
+    const estimator = new Estimator(node, query.statistics, query.policy ?? defaultPolicy, query.tableFull);
+    const inWords = query.plainDevice !== true && estimator.of(node).rows <= wordGroupsMax;
+    return outOfCoreGroupLayout(node, query.sink === "count", inWords);
+}
+
 /** As outOfCoreHostBytes; throws NotOnDevice. */
 export function groupHostBytes(query: PlanQuery, root: GroupNode, limitBytes: number): number {
     const node = requireInputGroup(root);
-    const { group } = outOfCoreGroupLayout(node, query.sink === "count");
+    const { group } = layoutOf(query, node);
     const memory = query.deviceMemory.ofGroupBy(group);
     const { rows } = node.child.input;
     if (!isForcedOutOfCore(query) && tablesFactor * rows * memory.rowBytes < limitBytes) return 0;
@@ -41,11 +54,12 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const node = requireInputGroup(root);
     const policy = query.policy ?? defaultPolicy;
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
-    const layout = outOfCoreGroupLayout(node, sink === "count");
+    const layout = layoutOf(query, node);
+    const words = moreKeyWords(layout);
     const rows = Math.ceil(estimator.of(node.child).rows);
     const groups = Math.ceil(estimator.of(node).rows);
     // Nothing is known of the numbers that the host makes of keys.
-    const isKnown = node.keys.length > 0 && !layout.side.numbered;
+    const isKnown = node.keys.length > 0 && !layout.side.numbered && words === 0;
     const statistics = isKnown ? estimator.statisticsOf(node.child, node.keys) : undefined;
     const memory = query.deviceMemory.ofGroupBy(layout.group);
     const request: GroupSizeRequest = {
@@ -67,7 +81,8 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
             node.child.input.streamed ? rows * memory.rowBytes : 0
         ),
         distinctKeys: Math.min(rows, groups),
-        groups: sink === "count" ? 0 : groups,
+        // Words of keys are checked by the host.
+        groups: sink === "count" && words === 0 ? 0 : groups,
         spilledBytes,
         peerBytes: expectedOnPeer(spilledBytes, sizes),
         diskBytes: expectedOnDisk({ build: spilledBytes, probe: 0 }, sizes).build,

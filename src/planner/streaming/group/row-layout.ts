@@ -3,7 +3,7 @@ import type { DataType } from "apache-arrow";
 
 import { typeText } from "../../../arrow/type-text.js";
 import { sumOf } from "../../../model/sizes.js";
-import { isNested, rowNumberColumn, type KeySpec } from "../../../model/column-type.js";
+import { isNested, keyWordColumn, rowNumberColumn, type KeySpec } from "../../../model/column-type.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import { groupKey } from "../../../plan/key-match.js";
 import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../../plan/logical.js";
@@ -16,7 +16,7 @@ import type {
     OutOfCoreNumber,
     OutOfCoreQuarter
 } from "../../../plan/out-of-core-group-stage.js";
-import { NotOnDevice } from "../../device-support.js";
+import { attempt, NotOnDevice } from "../../device-support.js";
 import {
     chunkWidth,
     isNarrowDecimal,
@@ -24,9 +24,11 @@ import {
     isTextKey,
     keyBytesMax,
     keyWidth,
+    placesOf,
     rowNumberBytes,
     textCodeBytes
 } from "../chunk-rows.js";
+import { keyWordsOf } from "./key-words.js";
 
 /** Rows of a key and so many have any width. No chunk has more columns, each of which is added up in some way. */
 const aggregatesMax = deviceConstants.groupAggregatesMax;
@@ -60,14 +62,27 @@ class GroupLayoutDraft {
     readonly #nullGroup: boolean;
     readonly #nullByte: number;
     readonly #numbered: boolean;
+    /** Words of the key behind the first one. */
+    readonly #words: number;
 
-    public constructor(private readonly node: GroupNode) {
+    public constructor(
+        private readonly node: GroupNode,
+        inWords: boolean
+    ) {
         const bytes = this.#checkKeys();
         const nullable = node.keys.some(({ column }) => this.#input(column).type.nullable);
         // NULL of a single key is no key. Several need a flag each: (NULL, 1) and (NULL, 2) are two groups.
         this.#nullGroup = nullable && node.keys.length === 1;
         this.#nullByte = nullable && node.keys.length > 1 ? bytes : -1;
         const all = bytes + (this.#nullByte < 0 ? 0 : 1);
+        const inOne = all <= keyBytesMax && node.keys.every((key) => this.#isPacked(key));
+        this.#words = inWords && !inOne ? keyWordsOf(node, nullable, (key) => this.#isPacked(key)) - 1 : 0;
+        if (this.#words > 0) {
+            const { end } = placesOf(node.keys.map(keyWidth));
+            [this.#keyBytes, this.#nullGroup, this.#nullByte, this.#numbered] = [8, false, nullable ? end : -1, false];
+            this.#addWords();
+            return;
+        }
         this.#numbered = this.#isInput && (all > keyBytesMax || node.keys.some((key) => !this.#isPacked(key)));
         if (this.#numbered) {
             [this.#keyBytes, this.#nullGroup, this.#nullByte] = [4, false, -1];
@@ -80,6 +95,27 @@ class GroupLayoutDraft {
             );
         }
         this.#keyBytes = all <= 4 ? 4 : 8;
+    }
+
+    /**
+     * The key is a hash: the first word, mixed with the others. Groups keep the least and the greatest of each of the
+     * others, which differ where keys share a hash; whoever delivers the groups finds that, and asks for another plan.
+     */
+    #addWords(): void {
+        for (let word = 0; word < this.#words; ++word) {
+            const from = {
+                column: keyWordColumn,
+                validity: false,
+                part: "whole",
+                fill: "none",
+                distinct: null
+            } as const;
+            const column = this.#columns.push(from) - 1;
+            this.#widths.push(keyBytesMax);
+            for (const kind of ["min", "max"] as const) {
+                this.#aggregates.push({ kind, number: "unsigned", column, decidedBy: null });
+            }
+        }
     }
 
     public make(counted: boolean): OutOfCoreGroupLayout {
@@ -161,18 +197,20 @@ class GroupLayoutDraft {
     }
 
     #keyColumns(): ResultDraft[] {
+        const { places } = placesOf(this.node.keys.map(keyWidth));
         // Keys that are numbered lie behind a bit for each.
         let offset = this.#numbered ? Math.ceil(this.node.keys.length / 8) : 0;
         return this.node.keys.map((one, i): ResultDraft => {
             const width = keyWidth(one);
             offset += width;
+            const { word, offset: inWord } = places[i] ?? { word: 0, offset: 0 };
             return {
                 ...plain,
                 type: (this.node.columns[i] as LogicalColumn).type,
                 value: key,
-                offset: offset - width,
+                offset: this.#words > 0 ? word * keyBytesMax + inWord : offset - width,
                 bytes: width,
-                key: this.#numbered || this.#nullByte >= 0 ? i : -1,
+                key: this.#numbered || this.#words > 0 || this.#nullByte >= 0 ? i : -1,
                 ...(this.#nullGroup ? { present: keyPresence } : {})
             };
         });
@@ -445,7 +483,13 @@ function some(values: { count?: number | undefined; present?: number | undefined
     return { ...(count === undefined ? {} : { count }), ...(present === undefined ? {} : { present }) };
 }
 
-/** `counted`: nobody wants the groups themselves. Throws NotOnDevice with why it cannot run out of core. */
-export function outOfCoreGroupLayout(node: GroupNode, counted: boolean): OutOfCoreGroupLayout {
-    return new GroupLayoutDraft(node).make(counted);
+/**
+ * `counted`: nobody wants the groups themselves. `inWords`: a key of more than 8 bytes may be compared by its words;
+ * else, and where these make a row too wide, it is numbered. Throws NotOnDevice with why it cannot run out of core.
+ */
+export function outOfCoreGroupLayout(node: GroupNode, counted: boolean, inWords = false): OutOfCoreGroupLayout {
+    const made = attempt(() => new GroupLayoutDraft(node, inWords).make(counted));
+    if (!(made instanceof NotOnDevice)) return made;
+    if (!inWords) throw made;
+    return new GroupLayoutDraft(node, false).make(counted);
 }

@@ -3,16 +3,7 @@ import { sumOf } from "../../../model/sizes.js";
 import type { JoinNode } from "../../../plan/logical.js";
 import type { OutOfCoreKeys } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
-import { isTextKey, keyBytesMax, keyWidth } from "../chunk-rows.js";
-
-/** Words of 8 bytes that packed keys may take: their rows have no more (keyWordsMax in native/executor/streaming). */
-export const keyWordsMax = 4;
-
-/** Where a packed key is. */
-export interface KeyPlace {
-    readonly word: number;
-    readonly offset: number;
-}
+import { isTextKey, keyBytesMax, keyWidth, placesOf, flaggedKeysMax, type KeyPlace } from "../chunk-rows.js";
 
 /** What the GPU compares, and how many bytes of it. */
 export interface KeyPlan {
@@ -37,19 +28,6 @@ export function equalsNull({ left, right, keys, nullEquality }: JoinNode): boole
     );
 }
 
-/** Keys one behind the other, but that none crosses a word unless it begins one; as packed_key_places() in native/. */
-function placesOf(widths: readonly number[]): { places: KeyPlace[]; words: number; end: number } {
-    const places: KeyPlace[] = [];
-    let at = 0;
-    for (const width of widths) {
-        const inWord = at % keyBytesMax;
-        if (inWord !== 0 && inWord + width > keyBytesMax) at += keyBytesMax - inWord;
-        places.push({ word: Math.floor(at / keyBytesMax), offset: at % keyBytesMax });
-        at += width;
-    }
-    return { places, words: Math.ceil(at / keyBytesMax), end: at };
-}
-
 /**
  * The first word is mixed with the others, so that values are read from those alone: keys that the result has not come
  * first, unless that takes a word more. Wide ones come before narrow ones, which then leave no gaps.
@@ -68,9 +46,6 @@ function orderOf({ keys, columns }: JoinNode, widths: readonly number[]): number
     const readable = [...byWidth].sort((a, b) => Number(inResult[a]) - Number(inResult[b]));
     return wordsOf(readable) <= wordsOf(byWidth) ? readable : byWidth;
 }
-
-/** Bits of a byte, one for each key that may be NULL. */
-const flaggedKeysMax = 8;
 
 /** Keys with a byte behind them that says which are NULL: rows are partners where these bits are equal, too. */
 function flaggedPlan(node: JoinNode, wordsMax: number): KeyPlan {

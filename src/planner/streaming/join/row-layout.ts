@@ -14,6 +14,7 @@ import type {
 import { NotOnDevice } from "../../device-support.js";
 import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
 import {
+    keyWordsMax,
     baselineRowBytesMax,
     chunkWidth,
     isNumbered,
@@ -33,7 +34,7 @@ import {
     type RowRoom,
     type SideColumn
 } from "./gather.js";
-import { keyPlan, keyWordsMax, type KeyPlan } from "./keys.js";
+import { keyPlan, type KeyPlan } from "./keys.js";
 
 /** Bits of the presence byte. */
 const present = {
