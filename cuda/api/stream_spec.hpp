@@ -143,12 +143,14 @@ struct StagedJoinSpec {
         for (const JoinOutputColumn& column : output) all.push_back(output_width(column));
         return all;
     }
-    // Kernels alone can run it: sides have no column, or one of the key's width.
+    // Kernels alone can run it: sides have no column, or one of the key's width, which may be the rest of the key.
     bool can_be_coherent() const {
         const auto fits = [this](const ColumnWidths& of) {
             return of.empty() || (of.size() == 1 && of[0] == key_bytes);
         };
-        return key_columns == 0 && fits(widths[kBuildSide]) && fits(widths[kProbeSide]);
+        const bool has_rest = widths[kBuildSide].size() == 1 && widths[kProbeSide].size() == 1;
+        const bool whole_key = key_columns == 0 || (key_columns == 1 && key_bytes == 8 && has_rest);
+        return whole_key && fits(widths[kBuildSide]) && fits(widths[kProbeSide]);
     }
 };
 
@@ -215,8 +217,9 @@ struct CoherentOptions {
 };
 
 struct CoherentJoinSpec {
-    // Joins of a key and a payload of the same width, 4 or 8 bytes. A side without a payload takes its key for one. Of
-    // the sizes: radix_bits, spill_bytes (host memory for pages at most), result_rows and result_slots.
+    // Joins of a key and a payload of the same width, 4 or 8 bytes. A side without a payload takes its key for one. A
+    // payload that is the rest of a key of 16 bytes (key_columns) is compared by an index, not by tables of a second
+    // pass. Of the sizes: radix_bits, spill_bytes (host memory for pages at most), result_rows and result_slots.
     StagedJoinSpec join;
     uint64_t rows[2] = {};  // of build and probe side, at most: pages for them are taken before they come
     CoherentOptions options;

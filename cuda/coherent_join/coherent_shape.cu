@@ -32,7 +32,7 @@ FarPartitionOptions first_pass_options(const CoherentJoinSpec& spec, const Devic
 CoherentShape CoherentShape::make(const CoherentJoinSpec& spec, Device& device) {
     CoherentShape shape;
     // Where there is no payload, the key.
-    shape.rows = RowLayout::make(spec.join.key_bytes, {spec.join.key_bytes});
+    shape.rows = RowLayout::make(spec.join.key_bytes, {spec.join.key_bytes}).with_key_columns(spec.join.key_columns);
     shape.columns = ResultWindow::make(spec.join, shape.rows, shape.rows);
     static_cast<CoherentMemory&>(shape) = coherent_join_memory(spec, device.properties(), limit_of(spec, device));
     if (shape.pages > kPagesMax) throw Error(ErrorCode::kInvalid, "joins of far memory: less than 2^26 pages");

@@ -159,8 +159,9 @@ CoherentMemory coherent_join_memory(const CoherentJoinSpec& spec, const GpuFacts
         memory.pages += pages_of_side(rows, spec.options.chunks, memory.page_rows, radix_bits, keyless);
     }
     // Result rows need places of their own, which an index's probes count before they write; rows that are given once,
-    // or for having no partner, are marked by such probes.
-    memory.second_pass = spec.options.second_pass && kind.inner() && spec.join.result != JoinResultKind::kRows;
+    // or for having no partner, are marked by such probes. Tables compare the first word of a key alone.
+    memory.second_pass = spec.options.second_pass && kind.inner() && spec.join.result != JoinResultKind::kRows &&
+                         spec.join.key_columns == 0;
     require(!spec.options.perfect_hash || memory.second_pass, "perfect hashing for counts and sums of inner joins");
     const uint64_t group_rows = group_rows_for(spec, memory.second_pass, row_bytes, limit_bytes);
     memory.group_pages = std::max<uint64_t>(2, (group_rows + memory.page_rows - 1) / memory.page_rows);

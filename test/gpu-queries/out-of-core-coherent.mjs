@@ -140,6 +140,33 @@ async function operatorsAbove(cpu) {
     await gpu.close();
 }
 
+/** Counts of every type with keys of two words, which an index compares. */
+async function countsOfWideKeys(cpu) {
+    const { rows, device, radixBits, chunkRows } = sizes;
+    const keys = ["int64", "int64"];
+    const tables = tablesOf(8600, keys, rows, 5);
+    const gpu = await openRuntime({
+        device: "gpu",
+        memory: { host: "4GiB", device },
+        ...knobs({ radixBits, chunkRows })
+    });
+    for (const type of ["inner", "left", "right", "full", "semi", "anti"]) {
+        const queryOn = (runtime) => {
+            const [left, right] = tables.map((table) => runtime.fromTable(table));
+            const on = keys.map((_, i) => `k${i}`);
+            return runtime.join({ left, right, on, type, ...(runtime === cpu ? {} : { algorithm }) });
+        };
+        await check(`${name}: two int64 keys, ${type}, counted`, async () => {
+            const query = queryOn(gpu);
+            const [counted, expected] = [await query.count(), await queryOn(cpu).count()];
+            if (counted !== expected) return `${counted} rows, not ${expected}`;
+            const told = linkOf(query.report());
+            return told?.path === "coherent" ? null : `ran ${query.report().stages[0].algorithm}`;
+        });
+    }
+    await gpu.close();
+}
+
 /** The same relations, in which every row has a partner, with experiments, by other types, and with a count above. */
 async function turnedJoins(gpu, { left, right, rows, what }, told) {
     const others = [
@@ -232,4 +259,5 @@ export async function largeCoherentJoins(cpu) {
 export async function coherentJoins(cpu) {
     await partitioners(cpu);
     await operatorsAbove(cpu);
+    await countsOfWideKeys(cpu);
 }

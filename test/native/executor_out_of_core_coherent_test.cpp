@@ -73,9 +73,14 @@ TEST(executor_out_of_core_by_kernels_alone_refuses_what_they_cannot_join) {
     refuses(stage);
     EXPECT(good.join.can_be_coherent());
     stage = good;
-    stage.join.key_columns = 1;
+    stage.join.key_columns = 1;  // of 4 bytes
     EXPECT(!stage.join.can_be_coherent());
     refuses(stage);
+    stage.join.key_bytes = 8;
+    stage.join.widths[kBuildSide] = stage.join.widths[kProbeSide] = {8};
+    EXPECT(stage.join.can_be_coherent());
+    stage.join.widths[kProbeSide] = {};
+    EXPECT(!stage.join.can_be_coherent());
     for (const cuda::ColumnWidths& widths : {cuda::ColumnWidths{8}, {4, 4}, {1}}) {
         stage = good;
         stage.join.widths[kBuildSide] = widths;

@@ -51,9 +51,10 @@ inline BaselineOutcome run_baseline_join(cuda::Device& device, BaselineAlgorithm
 
 class BaselineCheck {
   public:
-    // The relations must stay.
-    BaselineCheck(const KeyedRelation& build, const KeyedRelation& probe, const JoinKind& kind = {})
-        : build_(build), probe_(probe), check_(build, probe, kind) {}
+    // The relations must stay. key_columns: of StagedJoinSpec, for kTriton alone.
+    BaselineCheck(const KeyedRelation& build, const KeyedRelation& probe, const JoinKind& kind = {},
+                  uint32_t key_columns = 0)
+        : build_(build), probe_(probe), check_(build, probe, kind, key_columns) {}
 
     // Dense keys from first_key on: what perfect hashing is told.
     uint64_t first_key = 0;

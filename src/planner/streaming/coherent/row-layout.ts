@@ -5,7 +5,7 @@ import type { JoinSides } from "../../join-sides.js";
 import { chunkWidth, rowNumberBytes } from "../chunk-rows.js";
 import { inputsOfSides, type InputJoin } from "../join/facts.js";
 import { whyGathered, type SideColumn } from "../join/gather.js";
-import { baselineLimits, outOfCoreLayout, type CarryRule } from "../join/row-layout.js";
+import { baselineLimits, outOfCoreLayout, type CarryRule, type RowLimits } from "../join/row-layout.js";
 
 /** Throws NotOnDevice for streams, and for rows of other stages: memory for all rows is taken before they come. */
 export function requireKnownRows({ left, right }: Pick<InputJoin, "left" | "right">): void {
@@ -47,8 +47,12 @@ function numberBytes(rows: number, keyBytes: number): number {
 
 const rule: CarryRule = { gathered, rowNumberBytes: numberBytes };
 
+/** Where nobody wants rows, the value beside a key is free for its second word. */
+const countedLimits: RowLimits = { ...baselineLimits, keyWordsMax: 2 };
+
 /** The layout of a join by kernels. Throws NotOnDevice with why there is none. */
 export function coherentLayout(node: InputJoin, sides: JoinSides, counted: boolean): OutOfCoreLayout {
     requireKnownRows(node);
-    return outOfCoreLayout(node, sides, inputsOfSides(node), { counted, rule, limits: baselineLimits });
+    const limits = counted ? countedLimits : baselineLimits;
+    return outOfCoreLayout(node, sides, inputsOfSides(node), { counted, rule, limits });
 }

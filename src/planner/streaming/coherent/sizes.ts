@@ -56,11 +56,12 @@ export interface CoherentSizes {
 }
 
 /**
- * Are rows of both sides joined by tables in shared memory? Those of a result, and of joins that give rows for having
- * no partner, or once, are looked up in an index of sorted rows.
+ * Are rows of both sides joined by tables in shared memory? Those of a result, of joins that give rows for having no
+ * partner, or once, and those whose keys have two words, are looked up in an index of sorted rows.
  */
-export function isJoinedByTables({ result, emit, keepUnmatchedBuild, keepUnmatchedProbe }: OutOfCoreShape): boolean {
-    return result === "count" && emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe;
+export function isJoinedByTables(shape: OutOfCoreShape): boolean {
+    const { result, emit, keepUnmatchedBuild, keepUnmatchedProbe, keyColumns } = shape;
+    return result === "count" && emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe && keyColumns === 0;
 }
 
 /** Are those tables the arrays of perfect hashing? */
