@@ -116,7 +116,10 @@ async function operatorsAbove(cpu) {
         "groups of a join with a third relation": (joined, third) =>
             joined
                 .join(third, { on: "k0", select: ["k0", "p_int64_l", "p_int64_r"] })
-                .groupBy({ keys: ["k0"], aggregates })
+                .groupBy({ keys: ["k0"], aggregates }),
+        // Rows have the numbers of those of both sides, from which the columns are gathered.
+        "rows of a join with a third relation": (joined, third) =>
+            joined.join(third, { on: "k0", select: ["k0", "p_int64_l", "p_int64_r", "p_int32_l", "p_text_r"] })
     };
     const { device, radixBits, chunkRows } = sizes;
     const turned = knobs({ radixBits, chunkRows: 16 * chunkRows });
@@ -129,7 +132,8 @@ async function operatorsAbove(cpu) {
             const queryOn = (runtime) => {
                 const named = runtime === cpu ? {} : { algorithm };
                 const [left, right] = tables.map((table) => runtime.fromTable(table));
-                const select = ["k0", "p_int64_l", "p_int64_r"];
+                const gathers = what.startsWith("rows");
+                const select = ["k0", "p_int64_l", "p_int64_r", ...(gathers ? ["p_int32_l", "p_text_r"] : [])];
                 return make(runtime.join({ left, right, on: "k0", type, select, ...named }), left);
             };
             await check(`${name}: ${what}, ${type} join`, () =>

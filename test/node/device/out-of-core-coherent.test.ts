@@ -287,6 +287,45 @@ describe("operators above it", () => {
         });
     }
 
+    test("several columns are gathered where rows come out of a join above", async () => {
+        using sandbox = new Sandbox();
+        for (const [at, type] of joinTypes.entries()) {
+            const random = new Random(7500 + at);
+            const tables = [table(4, 300, 120, 0.1), table(5, 400, 150, type === "inner" ? 0.1 : 0)];
+            const third = new Table({
+                ...{
+                    wide: vectorOf(
+                        [...Array(200).keys()].map((k) => BigInt(k) << 35n),
+                        new Int64()
+                    )
+                },
+                ...{ narrow: makeVector(Int32Array.from({ length: 200 }, (_, k) => k - 5)) },
+                ...{ extra: vectorOf([...Array(200).keys()].map(String), new Utf8()) }
+            });
+            const ofRight = type === "semi" || type === "anti" ? [] : ["int_r", "text_r", "maybe_r"];
+            for (const on of ["wide", "narrow"]) {
+                const select = [on, "long_l", "int_l", "maybe_l", ...ofRight];
+                const make = (runtime: Runtime): Query => {
+                    const [left, right, last] = [...tables, third].map((given) => runtime.fromTable(given));
+                    const named = runtime === cpu ? {} : ({ algorithm } as const);
+                    const joined = runtime.join({ left: left!, right: right!, on, type, select, ...named });
+                    const all: string[] = [...select, "extra"];
+                    return joined.join(last!, { on, type: at % 2 === 0 ? "left" : "inner", select: all });
+                };
+                const expected = rowTexts(cellTable(await make(cpu).toTable()));
+                expect(expected.length).toBeGreaterThan(0);
+                for (const gpu of above) {
+                    const query = make(gpu);
+                    const explained = String(await query.explain());
+                    expect(explained).toContain("kernels move one value beside a key");
+                    expect(explained).toContain("of their pages are in GPU memory, by kernels alone");
+                    expectSameRows(await resultRows(random, query, sandbox), expected, `${type} on ${on}`);
+                    expect(await query.count()).toBe(expected.length);
+                }
+            }
+        }
+    });
+
     test("take what does not travel beside the key from host memory", async () => {
         const tables = [table(4, 20, 15, 0), table(5, 30, 15, 0)];
         const queryOn = (runtime: Runtime, on: string, ...columns: string[]): Query => {

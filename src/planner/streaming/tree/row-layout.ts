@@ -143,7 +143,19 @@ export function isByKernels({ algorithm, left, right }: JoinNode): boolean {
     return true;
 }
 
-/** Throws NotOnDevice where kernels would have to move more of a row than a key and a value of its width. */
+/** Rows of an operator's input have more, or wider, columns than it can move; row numbers may take their place. */
+class RowTooWide extends NotOnDevice {
+    /** `isByKernels`: they move one value beside the key, so that numbers help even where they have as many bytes. */
+    public constructor(
+        public readonly side: LogicalNode,
+        public readonly isByKernels: boolean,
+        reason: string
+    ) {
+        super(reason);
+    }
+}
+
+/** Throws RowTooWide where kernels would have to move more of a row than a key and a value of its width. */
 function requireAlone(node: LogicalNode, columns: readonly SideColumn[], keyBytes: number, grouped: boolean): void {
     for (const { column } of columns) {
         const from = columnOf(node, column);
@@ -157,7 +169,9 @@ function requireAlone(node: LogicalNode, columns: readonly SideColumn[], keyByte
                     ? "which may be NULL"
                     : undefined;
         if (why === undefined) continue;
-        throw new NotOnDevice(
+        throw new RowTooWide(
+            node,
+            true,
             `kernels move a key of ${keyBytes} bytes and one value as wide, never NULL, to the next operator, ` +
                 `and not column \`${from.name}\`, ${why}`
         );
@@ -173,21 +187,6 @@ function requireOneWord(node: JoinNode, flagged: FlaggedSides): void {
     throw new NotOnDevice(`kernels compare no keys ${names} below another operator: ${why}`);
 }
 
-/** Rows of an operator's input are too wide. */
-class RowTooWide extends NotOnDevice {
-    public constructor(
-        public readonly side: LogicalNode,
-        bytes: number,
-        columns: readonly LogicalColumn[]
-    ) {
-        const names = columns.map(({ name, field }) => `\`${name}\` (${String(field.type)})`).join(", ");
-        super(
-            `a row of ${bytes} bytes, of which ${rowBytesMax} are the most (and ${rowColumnsMax} columns), would ` +
-                `pass from operator to operator out of core, with ${names}`
-        );
-    }
-}
-
 function requireNarrowRows({ join, ...layout }: OutOfCoreLayout, node: JoinNode, { build }: JoinSides): void {
     for (const role of ["build", "probe"] as const) {
         const side = role === "build" ? node[build] : node[otherSide(build)];
@@ -197,10 +196,13 @@ function requireNarrowRows({ join, ...layout }: OutOfCoreLayout, node: JoinNode,
         const fields = widths.length + widths.filter((width) => width > keyBytesMax).length;
         if (bytes <= rowBytesMax && fields <= rowColumnsMax) continue;
         const columns = layout[role].columns.filter(({ column, validity }) => column >= 0 && !validity);
+        const named = columns.map(({ column }) => columnOf(side, column));
+        const names = named.map(({ name, field }) => `\`${name}\` (${String(field.type)})`).join(", ");
         throw new RowTooWide(
             side,
-            bytes,
-            columns.map(({ column }) => columnOf(side, column))
+            false,
+            `a row of ${bytes} bytes, of which ${rowBytesMax} are the most (and ${rowColumnsMax} columns), would ` +
+                `pass from operator to operator out of core, with ${names}`
         );
     }
 }
@@ -313,7 +315,8 @@ function joinLayout(root: JoinNode, request: TreeRequest): TreeLayout {
         if (!(made instanceof NotOnDevice)) return made;
         if (!(made instanceof RowTooWide)) throw made;
         const among = new Set([...tree.sources].flatMap(([node, source]) => (isIn(made.side, node) ? [source] : [])));
-        if (!choice.gatherMore(among, "rows too wide to travel")) throw made;
+        const why = made.isByKernels ? "kernels move one value beside a key" : "rows too wide to travel";
+        if (!choice.gatherMore(among, why, made.isByKernels)) throw made;
     }
 }
 

@@ -5,6 +5,7 @@ import type { ColumnType, KeySpec } from "../../../model/column-type.js";
 import type { InputNode, JoinColumn, JoinNode, LogicalColumn, LogicalNode } from "../../../plan/logical.js";
 import { chunkWidth, isText, textCodeBytes } from "../chunk-rows.js";
 import { whyGathered } from "../join/gather.js";
+import { keyPlan } from "../join/keys.js";
 
 /** A column of a source. Sources have numbers in the order in which the tree names them: one may be there twice. */
 interface SourceColumn {
@@ -37,9 +38,9 @@ const numberType = (byteWidth: 4 | 8): ColumnType => ({
     ...{ listSize: 0, typeIds: [], children: [] }
 });
 
-/** The largest number of its width stands for a row that is not there. */
-function numberColumn(rows: number): LogicalColumn {
-    const width = rows < 2 ** 32 - 1 ? 4 : 8;
+/** The largest number of its width stands for a row that is not there. `leastBytes`: of the number. */
+function numberColumn(rows: number, leastBytes = 4): LogicalColumn {
+    const width = leastBytes === 4 && rows < 2 ** 32 - 1 ? 4 : 8;
     return { name: "row number", field: numberFields[width], type: numberType(width), origin: null };
 }
 
@@ -119,9 +120,9 @@ export class GatherChoice {
 
     /**
      * Gathers the columns of one more source, one of those given: that whose columns take most more bytes than row
-     * numbers in their place. Returns whether there was such a source.
+     * numbers in their place. `always`: also where they do not. Returns whether there was such a source.
      */
-    public gatherMore(among: ReadonlySet<number>, reason: string): boolean {
+    public gatherMore(among: ReadonlySet<number>, reason: string, always: boolean): boolean {
         const numbered = this.#numbered;
         const options = [...among].map((source) => {
             const columns = this.root.columns.flatMap((_, at) => {
@@ -135,7 +136,7 @@ export class GatherChoice {
             return { columns, saved: bytes - more };
         });
         const [best] = options.sort((a, b) => b.saved - a.saved);
-        if (best === undefined || best.saved <= 0) return false;
+        if (best === undefined || best.columns.length === 0 || (best.saved <= 0 && !always)) return false;
         for (const column of best.columns) this.#gather(column, reason);
         return true;
     }
@@ -159,6 +160,8 @@ interface Wanted {
     readonly numbers: ReadonlySet<number>;
     /** Number of the node's first source. */
     readonly first: number;
+    /** Bytes of row numbers at least. */
+    readonly numberBytes?: number;
 }
 
 interface NumberedNode {
@@ -173,7 +176,8 @@ function numberedNode(node: LogicalNode, what: Wanted, sources: Map<LogicalNode,
     const columns = new Map([...wanted].map((column) => [column, column]));
     if (node.kind === "group") return { node, columns, numbers: new Map() };
     const isNumbered = numbers.has(first);
-    const made = { ...node, columns: isNumbered ? [...node.columns, numberColumn(node.input.rows)] : node.columns };
+    const number = numberColumn(node.input.rows, what.numberBytes);
+    const made = { ...node, columns: isNumbered ? [...node.columns, number] : node.columns };
     sources.set(made, first);
     return { node: made, columns, numbers: new Map(isNumbered ? [[first, node.columns.length]] : []) };
 }
@@ -186,7 +190,9 @@ function numberedJoin(node: JoinNode, what: Wanted, sources: Map<LogicalNode, nu
         const keys = node.keys.map((key) => key[of].column);
         const read = from.flatMap((column) => (column.side === of || column.side === "either" ? [column[of]] : []));
         const numbers = once && of === "right" ? new Set<number>() : what.numbers;
-        return numberedNode(node[of], { wanted: [...keys, ...read], numbers, first }, sources);
+        // Kernels alone move a value as wide as the key.
+        const numberBytes = node.algorithm?.startsWith("triton") === true ? keyPlan(node, 1).bytes : 4;
+        return numberedNode(node[of], { wanted: [...keys, ...read], numbers, first, numberBytes }, sources);
     };
     const left = side("left", what.first);
     const right = side("right", what.first + sourceCount(node.left));
