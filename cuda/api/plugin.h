@@ -110,6 +110,13 @@ typedef struct spillway_cuda_step {
  * allocate*, free_*, memory_info, trim and set_cancelled, which may run beside any. An out parameter is NULL or 0
  * unless the status is SPILLWAY_CUDA_OK. New functions (operations) are added at the end, with a new version.
  */
+/* Memory of another device, and how fast it was when it was opened; rates are 0 where there was too little of it. */
+typedef struct spillway_cuda_peer {
+    uint64_t memory_bytes; /* the limit that holds; 0: there is no such device */
+    double read_bytes_per_ms;
+    double write_bytes_per_ms;
+} spillway_cuda_peer;
+
 typedef struct spillway_cuda_functions {
     uint32_t abi_version;
     uint32_t count; /* function pointers that follow */
@@ -218,12 +225,12 @@ typedef struct spillway_cuda_functions {
     void (*free_stream)(spillway_cuda_stream* stream);
 
     /*
-     * Another device whose memory takes spilled rows of operators that begin afterwards (StreamSizes::peer_bytes), up
-     * to this limit, which is hard, or what the device has. ordinal -1: the first one that the gpu reaches; its own:
-     * more of the same device, for tests. peer_bytes: the limit that holds; 0, and no error, where there is no such
-     * device. Once for each gpu.
+     * Another device whose memory takes spilled rows, and pages of joins by kernels, of operators that begin afterwards
+     * (StreamSizes::peer_bytes), up to this limit, which is hard, or what the device has. ordinal -1: the first one
+     * that the gpu reaches; its own: more of the same device, for tests. Copies of some MiB are timed, a few
+     * milliseconds. memory_bytes is 0, and there is no error, where there is no such device. Once for each gpu.
      */
-    void (*open_peer)(spillway_cuda_gpu* gpu, int32_t ordinal, uint64_t memory_limit_bytes, uint64_t* peer_bytes,
+    void (*open_peer)(spillway_cuda_gpu* gpu, int32_t ordinal, uint64_t memory_limit_bytes, spillway_cuda_peer* peer,
                       spillway_cuda_status* status);
 
     /*

@@ -101,7 +101,7 @@ struct StreamSizes {
     uint32_t result_slots = 2;
     uint64_t result_rows = 0;        // of a result buffer, where the result is rows
     uint64_t spill_block_bytes = 0;  // unit of a peer's and of pinned host memory for spilled rows
-    uint64_t peer_bytes = 0;         // of a peer's at most, if there is one
+    uint64_t peer_bytes = 0;         // of a peer's at most, if there is one; joins by kernels have pages there
     uint64_t spill_bytes = 0;        // of pinned memory, for what is more; the rest goes to disk, if there is one
     uint64_t disk_block_bytes = 0;   // unit of what is written to disk
     uint32_t disk_blocks = 0;        // of host memory, beside spill_bytes, on their way to it; 0: no disk
@@ -199,8 +199,9 @@ struct CoherentOptions {
     uint64_t group_rows = 0;    // of a side that are joined together, or indexed, about; 0: the policy's
     // Probe rows that are marked at once, about, where a build partition comes in parts; 0: the policy's.
     uint64_t marked_rows = 0;
-    // None: as many pages of the GPU's memory as its limit leaves, then the peer's if there is one, else the host's
-    // (section 5.3 of the paper mixes them, so that memory of the GPU and the link are used at the same time).
+    // None: as many pages of the GPU's memory as its limit leaves (section 5.3 of the paper mixes them with others, so
+    // that memory of the GPU and the link are used at the same time). Without a share of the peer's those of the host
+    // are the peer's first, up to StreamSizes::peer_bytes and to what it has.
     StripeShares shares;
     uint32_t chunks = 1;  // of a side, at most: each leaves a part of its partitions' last pages empty
     // Pages are cut from one range of addresses, whose stripes of the GPU's, a peer's and the host's memory take turns,

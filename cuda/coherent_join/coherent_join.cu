@@ -13,11 +13,12 @@ namespace spillway::cuda { inline namespace coherent_join {
 
 namespace {
 
-PageAreaSpec area_spec(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, bool has_peer) {
+PageAreaSpec area_spec(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, Device* peer) {
     PageAreaSpec area;
     area.page_bytes = shape.page_bytes();
     area.pages = shape.pages;
-    area.shares = shape.shares(device, spec, has_peer);
+    area.shares = shape.shares(device, spec, peer);
+    area.peer_limit_bytes = spec.options.shares.peer > 0 ? UINT64_MAX : spec.join.sizes.peer_bytes;
     area.host_limit_bytes = spec.join.sizes.spill_bytes;
     area.mapped = spec.options.mapped;
     return area;
@@ -36,7 +37,7 @@ struct CoherentJoin::State {
     State(Device& opened, const CoherentJoinSpec& wanted, Device* peer)
         : spec(wanted),
           shape(CoherentShape::make(wanted, opened)),
-          area(opened, area_spec(opened, wanted, shape, peer != nullptr), reachable(opened, peer)),
+          area(opened, area_spec(opened, wanted, shape, peer), reachable(opened, peer)),
           keeps_keyless{wanted.join.kind.keeps_unmatched_build(), wanted.join.kind.keeps_unmatched_probe()},
           split_counts(zeroed_split_counts(opened)),
           sides{{opened, area, shape.rows.row_bytes(), shape.page_rows, wanted.join.sizes.radix_bits},
@@ -122,6 +123,7 @@ void CoherentJoin::join() {
     for (int side = 0; side < 2; ++side) {
         report_.spilled_rows[side] = state_->sides[side].far_rows();
         report_.spilled_bytes[side] = report_.spilled_rows[side] * state_->shape.row_bytes();
+        report_.peer_bytes += state_->sides[side].peer_rows() * state_->shape.row_bytes();
     }
     report_.d2h_bytes = report_.spilled_bytes[kBuildSide] + report_.spilled_bytes[kProbeSide];
     const FarSide& build = state_->sides[kBuildSide];

@@ -29,7 +29,8 @@ namespace spillway::cuda { inline namespace coherent_join {
 // pages, and results.
 class CoherentJoin final : public StreamOperator {
   public:
-    // peer: a device whose memory takes pages too. Access to it is enabled here.
+    // peer: a device whose memory takes pages before the host's does, or more of the same device. Access to it is
+    // enabled here.
     CoherentJoin(Device& device, const CoherentJoinSpec& spec, Device* peer = nullptr);
     ~CoherentJoin() override;
 

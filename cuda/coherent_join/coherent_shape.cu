@@ -6,6 +6,8 @@
 #include "far_partition/far_policy.hpp"
 #include "radix_partition/radix_partition.hpp"
 #include "radix_partition/radix_policy.hpp"
+#include "tier/stripe_pattern.hpp"
+#include "tier/tier_policy.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
 
@@ -14,6 +16,13 @@ namespace {
 uint64_t limit_of(const CoherentJoinSpec& spec, Device& device) {
     const uint64_t limit_bytes = device.memory().limit_bytes();
     return spec.options.device_bytes == 0 ? limit_bytes : std::min(spec.options.device_bytes, limit_bytes);
+}
+
+// Pages that find room there, in whole ones of a pool.
+uint64_t peer_pages(const CoherentJoinSpec& spec, Device& peer, uint64_t page_bytes) {
+    const uint64_t limit_bytes = std::min(spec.join.sizes.peer_bytes, peer.memory().free_bytes());
+    const uint64_t whole = std::max(page_bytes, kTierPageBytesMin);
+    return limit_bytes / whole * (whole / page_bytes);
 }
 
 }  // namespace
@@ -47,13 +56,17 @@ uint32_t CoherentShape::split_tile_rows(Device& device) const {
     return static_cast<uint32_t>((even + kTileRowsStep - 1) / kTileRowsStep * kTileRowsStep);
 }
 
-StripeShares CoherentShape::shares(Device& device, const CoherentJoinSpec& spec, bool has_peer) const {
-    const StripeShares& wanted = spec.options.shares;
-    if (wanted.device + uint64_t{wanted.peer} + wanted.host > 0) return wanted;
-    const uint64_t near = near_pages(std::min(device.memory().free_bytes(), limit_of(spec, device)));
+StripeShares CoherentShape::shares(Device& device, const CoherentJoinSpec& spec, Device* peer) const {
+    const StripePattern wanted(spec.options.shares);
+    if (spec.options.shares.peer > 0) return spec.options.shares;
+    const uint64_t free_bytes = std::min(device.memory().free_bytes(), limit_of(spec, device));
+    const uint64_t near = wanted.empty() ? near_pages(free_bytes) : wanted.stripes_before(pages, PageTier::kDevice);
+    const uint64_t there = peer == nullptr ? 0 : peer_pages(spec, *peer, page_bytes());
+    if (there == 0 && !wanted.empty()) return spec.options.shares;
     StripeShares shares;
     shares.device = static_cast<uint32_t>(near);
-    (has_peer ? shares.peer : shares.host) = static_cast<uint32_t>(pages - near);
+    shares.peer = static_cast<uint32_t>(std::min(pages - near, there));
+    shares.host = static_cast<uint32_t>(pages - near - shares.peer);
     return shares;
 }
 

@@ -21,8 +21,9 @@ struct CoherentShape : CoherentMemory {
 
     // Second pass: rows that a page is cut into.
     uint32_t split_tile_rows(Device& device) const;
-    // Tiers of pages: as wanted, or the device's as far as its free memory goes.
-    StripeShares shares(Device& device, const CoherentJoinSpec& spec, bool has_peer) const;
+    // Tiers of pages. Near ones as wanted, or as many as the device's free memory has room for; where nobody named a
+    // share of the peer's, far ones are the peer's as far as sizes and its free memory go.
+    StripeShares shares(Device& device, const CoherentJoinSpec& spec, Device* peer) const;
 };
 
 FarPartitionOptions first_pass_options(const CoherentJoinSpec& spec, const DeviceProperties& properties);

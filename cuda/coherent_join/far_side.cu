@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 #include "coherent_join/far_side.hpp"
@@ -23,15 +24,55 @@ uint64_t pool_bytes(uint64_t pages, uint64_t page_bytes) {
     return (pages * page_bytes + whole - 1) / whole * whole;
 }
 
+// Whole stripes of a mapped range: of a peer no more than the limit, whatever the weights round to.
+StripeShares stripes_of(const PageAreaSpec& spec, uint64_t stripe_bytes) {
+    const uint64_t stripes = (spec.pages * spec.page_bytes + stripe_bytes - 1) / stripe_bytes;
+    const StripePattern wanted(spec.shares);
+    const uint64_t device = wanted.stripes_before(stripes, PageTier::kDevice);
+    const uint64_t peer =
+        std::min(wanted.stripes_before(stripes, PageTier::kPeer), spec.peer_limit_bytes / stripe_bytes);
+    StripeShares shares;
+    shares.device = static_cast<uint32_t>(device);
+    shares.peer = static_cast<uint32_t>(peer);
+    shares.host = static_cast<uint32_t>(stripes - device - peer);
+    return shares;
+}
+
 }  // namespace
 
 PageArea::PageArea(Device& device, const PageAreaSpec& spec, Device* peer) {
     if (spec.pages == 0) return;
-    addresses_.reserve(spec.pages);
-    spec.mapped ? take_mapped(device, spec, peer) : take_listed(device, spec, peer);
+    take_all(device, spec, peer);
     device_addresses_ = device.memory().allocate(spec.pages * sizeof(char*), "addresses of pages");
     SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(device_addresses_.as(), addresses_.data(), spec.pages * sizeof(char*),
                                         cudaMemcpyHostToDevice, device.stream()));
+}
+
+// Others may have taken a peer's memory since its free memory was looked at. Where another tier lacks memory, that
+// fails without the peer as well.
+void PageArea::take_all(Device& device, const PageAreaSpec& spec, Device* peer) {
+    addresses_.reserve(spec.pages);
+    const auto take = [&](const PageAreaSpec& wanted) {
+        wanted.mapped ? take_mapped(device, wanted, peer) : take_listed(device, wanted, peer);
+    };
+    if (spec.shares.peer == 0) return take(spec);
+    try {
+        take(spec);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::kOutOfMemory) throw;
+        pool_.reset();
+        memory_.reset();
+        slabs_.clear();
+        PageAreaSpec without = spec;
+        without.shares.host += without.shares.peer;
+        without.shares.peer = 0;
+        take(without);
+    }
+}
+
+void PageArea::add(char* page, PageTier tier) {
+    addresses_.push_back(page);
+    ++tier_pages_[index_of(tier)];
 }
 
 // Stripes cost calls each, and rounding up to whole ones memory.
@@ -39,8 +80,8 @@ void PageArea::take_mapped(Device& device, const PageAreaSpec& spec, Device* pee
     const uint64_t bytes = spec.pages * spec.page_bytes;
     memory_ = std::make_unique<InterleavedMemory>(device, mapped_stripe_bytes(bytes), peer);
     const uint64_t stripe_bytes = memory_->stripe_bytes();
-    const uint64_t stripes = (bytes + stripe_bytes - 1) / stripe_bytes;
-    const uint64_t host_bytes = StripePattern(spec.shares).stripes_before(stripes, PageTier::kHost) * stripe_bytes;
+    const StripeShares shares = stripes_of(spec, stripe_bytes);
+    const uint64_t host_bytes = shares.host * stripe_bytes;
     if (host_bytes > spec.host_limit_bytes) {
         Error error(ErrorCode::kOutOfMemory, "stripes of host memory for partitions of both sides");
         error.tier = Tier::kHost;
@@ -49,10 +90,15 @@ void PageArea::take_mapped(Device& device, const PageAreaSpec& spec, Device* pee
         error.free_bytes = error.limit_bytes = spec.host_limit_bytes;
         throw error;
     }
-    range_ = InterleavedRange(*memory_, spec.shares, bytes);
+    const std::string obstacle = memory_->obstacle(shares);
+    if (!obstacle.empty()) {
+        throw Error(ErrorCode::kInvalid, "pages cannot be mapped into one range of addresses: " + obstacle +
+                                             "; listed pages need no such mapping");
+    }
+    range_ = InterleavedRange(*memory_, shares, bytes);
     for (uint64_t i = 0; i < spec.pages; ++i) {
-        addresses_.push_back(range_.as<char>() + i * spec.page_bytes);
-        if (is_near(addresses_.back())) ++near_pages_;
+        char* const page = range_.as<char>() + i * spec.page_bytes;
+        add(page, tier_of(page));
     }
     base_ = range_.as<const char>();
 }
@@ -74,26 +120,27 @@ void PageArea::take_listed(Device& device, const PageAreaSpec& spec, Device* pee
     for (const PageTier tier : kAreaTiers) {
         const uint64_t pool_pages = wanted_bytes[index_of(tier)] / pool.page_bytes;
         take_pages(*pool_, tier, pool_pages, taken[index_of(tier)], "partitions of both sides");
-    }
-    for (const Page& page : taken[index_of(PageTier::kDevice)]) {
-        add_near(reinterpret_cast<const char*>(page.data), pool.page_bytes);
+        if (tier != PageTier::kHost) add_slabs(tier, taken[index_of(tier)], pool.page_bytes);
     }
     std::array<uint64_t, kMemoryTiers> used_bytes{};
     for (uint64_t i = 0; i < spec.pages; ++i) {
-        const size_t tier = index_of(pattern.tier_of(i));
-        const Page& page = taken[tier].at(used_bytes[tier] / pool.page_bytes);
-        addresses_.push_back(reinterpret_cast<char*>(page.data) + used_bytes[tier] % pool.page_bytes);
-        used_bytes[tier] += spec.page_bytes;
-        if (tier == index_of(PageTier::kDevice)) ++near_pages_;
+        const PageTier tier = pattern.tier_of(i);
+        uint64_t& used = used_bytes[index_of(tier)];
+        const Page& page = taken[index_of(tier)].at(used / pool.page_bytes);
+        add(reinterpret_cast<char*>(page.data) + used % pool.page_bytes, tier);
+        used += spec.page_bytes;
     }
     base_ = *std::min_element(addresses_.begin(), addresses_.end());
 }
 
-void PageArea::add_near(const char* page, uint64_t bytes) {
-    if (!near_.empty() && near_.back().second == page) {
-        near_.back().second += bytes;
-    } else {
-        near_.emplace_back(page, page + bytes);
+void PageArea::add_slabs(PageTier tier, const std::vector<Page>& pages, uint64_t page_bytes) {
+    for (const Page& page : pages) {
+        const char* const begin = reinterpret_cast<const char*>(page.data);
+        if (!slabs_.empty() && slabs_.back().tier == tier && slabs_.back().end == begin) {
+            slabs_.back().end += page_bytes;
+        } else {
+            slabs_.push_back({begin, begin + page_bytes, tier});
+        }
     }
 }
 
@@ -123,12 +170,18 @@ uint64_t FarSide::partition(const FarRelation& relation, const FarPartitionOptio
         rows_[p] += chunk.counts[p];
         for (uint64_t row = 0; row < chunk.counts[p]; row += page_rows_) {
             const char* const page = chunk.pages[chunk.begin[p] + row / page_rows_];
-            if (!area_.is_near(page)) far_rows_ += std::min(page_rows_, chunk.counts[p] - row);
+            far_rows_ += count_far(page, std::min(page_rows_, chunk.counts[p] - row));
         }
     }
     all_rows_ += relation.rows;
     chunks_.push_back(std::move(chunk));
     return keyless ? keep_keyless(relation) : 0;
+}
+
+uint64_t FarSide::count_far(const char* page, uint64_t rows) {
+    const PageTier tier = area_.tier_of(page);
+    if (tier == PageTier::kPeer) peer_rows_ += rows;
+    return tier == PageTier::kDevice ? 0 : rows;
 }
 
 uint64_t FarSide::keep_keyless(const FarRelation& relation) {
@@ -139,7 +192,7 @@ uint64_t FarSide::keep_keyless(const FarRelation& relation) {
     for (uint64_t row = 0; row < rows; row += page_rows_, ++page) {
         const uint64_t some = std::min(page_rows_, rows - row);
         keyless_.push_back(piece_of(*page, 0, some, 0));
-        if (!area_.is_near(*page)) far_keyless_rows_ += some;
+        far_keyless_rows_ += count_far(*page, some);
     }
     area_.take((rows + page_rows_ - 1) / page_rows_);
     return rows;

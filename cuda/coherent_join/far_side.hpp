@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "device/device.hpp"
@@ -19,6 +19,7 @@ struct PageAreaSpec {
     uint64_t page_bytes = 0;  // a power of two, 128 bytes to 2 MiB
     uint64_t pages = 0;
     StripeShares shares;
+    uint64_t peer_limit_bytes = 0;  // of stripes; shares of pages keep to it
     uint64_t host_limit_bytes = 0;
     bool mapped = false;  // cut from one range of addresses; shares are of its stripes then
 };
@@ -26,9 +27,12 @@ struct PageAreaSpec {
 // Pages of several tiers in turns, for partitions that take them from the first one on. All partitions grow at the same
 // time, so that each has about its share of every tier, and who reads one after the other uses all tiers at once
 // (section 5.3 of the Triton join's paper, which maps such pages into one array: `mapped` does, else a list of pages
-// serves).
+// serves). Kernels store whole rows to pages of any tier and load them later, and update nothing there atomically: what
+// they count lies in memory of the device, so that a peer's memory serves as the host's does.
 class PageArea {
   public:
+    // peer: one that the device reaches, or more of the same device. Where it has less memory than shares say, all of
+    // its pages are the host's. Throws kOutOfMemory where a tier has too little, kInvalid where nothing can be mapped.
     PageArea(Device& device, const PageAreaSpec& spec, Device* peer);
 
     // Those that nobody has taken, and the same for the host.
@@ -37,34 +41,41 @@ class PageArea {
     void take(uint64_t pages) { taken_ += pages; }
 
     uint64_t pages() const { return addresses_.size(); }
-    uint64_t near_pages() const { return near_pages_; }
+    uint64_t near_pages() const { return tier_pages_[index_of(PageTier::kDevice)]; }
     // The lowest address of all: rows are counted from there, whatever memory they are in. Pages begin at multiples of
     // a row's bytes behind it.
     const char* base() const { return base_; }
-    // In the memory of the device itself.
-    bool is_near(const char* page) const {
-        if (range_.bytes() > 0) {
-            return range_.tier_of(static_cast<uint64_t>(page - range_.as<const char>())) == PageTier::kDevice;
+    PageTier tier_of(const char* page) const {
+        if (range_.bytes() > 0) return range_.tier_of(static_cast<uint64_t>(page - range_.as<const char>()));
+        for (const Slab& slab : slabs_) {
+            if (page >= slab.begin && page < slab.end) return slab.tier;
         }
-        for (const auto& [begin, end] : near_) {
-            if (page >= begin && page < end) return true;
-        }
-        return false;
+        return PageTier::kHost;
     }
+    // In the memory of the device itself.
+    bool is_near(const char* page) const { return tier_of(page) == PageTier::kDevice; }
 
   private:
+    // Pages that follow each other, of a GPU.
+    struct Slab {
+        const char* begin;
+        const char* end;
+        PageTier tier;
+    };
+    void take_all(Device& device, const PageAreaSpec& spec, Device* peer);
     void take_listed(Device& device, const PageAreaSpec& spec, Device* peer);
     void take_mapped(Device& device, const PageAreaSpec& spec, Device* peer);
-    void add_near(const char* page, uint64_t bytes);
+    void add_slabs(PageTier tier, const std::vector<Page>& pages, uint64_t page_bytes);
+    void add(char* page, PageTier tier);
 
     std::unique_ptr<PagePool> pool_;
     std::unique_ptr<InterleavedMemory> memory_;  // of the range, which goes first
     InterleavedRange range_;
     std::vector<char*> addresses_;
-    std::vector<std::pair<const char*, const char*>> near_;  // slabs: one, or few
+    std::vector<Slab> slabs_;  // one of a tier, or few
     Allocation device_addresses_;
     const char* base_ = nullptr;
-    uint64_t near_pages_ = 0;
+    std::array<uint64_t, kMemoryTiers> tier_pages_{};
     uint64_t taken_ = 0;
 };
 
@@ -83,6 +94,7 @@ class FarSide {
     uint64_t rows(uint64_t partition) const { return rows_[partition]; }
     uint64_t partitions() const { return rows_.size(); }
     uint64_t far_rows() const { return far_rows_ + far_keyless_rows_; }  // on pages that are not the device's
+    uint64_t peer_rows() const { return peer_rows_; }                    // of them, on a peer's
 
     // Appends rows [first, first + rows) of a partition as pieces of the area, counted from its base, a page each at
     // most. Returns how many of them are far.
@@ -98,6 +110,8 @@ class FarSide {
     };
 
     uint64_t keep_keyless(const FarRelation& chunk);
+    // Counts rows of a page that are far. Returns how many those are.
+    uint64_t count_far(const char* page, uint64_t rows);
     RowPiece piece_of(const char* page, uint64_t slot, uint64_t rows, uint64_t partition) const;
 
     Device& device_;
@@ -110,6 +124,7 @@ class FarSide {
     uint64_t far_keyless_rows_ = 0;
     uint64_t all_rows_ = 0;
     uint64_t far_rows_ = 0;
+    uint64_t peer_rows_ = 0;
 };
 
 }}  // namespace spillway::cuda::coherent_join

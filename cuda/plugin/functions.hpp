@@ -48,7 +48,7 @@ void run_streams(const spillway_cuda_step* steps, uint64_t step_count, const Sou
 void free_stream(spillway_cuda_stream* stream);
 
 // Memory of another device for their spilled rows (peers.cu).
-void open_peer(spillway_cuda_gpu* gpu, int32_t ordinal, uint64_t memory_limit_bytes, uint64_t* peer_bytes,
+void open_peer(spillway_cuda_gpu* gpu, int32_t ordinal, uint64_t memory_limit_bytes, spillway_cuda_peer* peer,
                spillway_cuda_status* status);
 
 }}  // namespace spillway::cuda::plugin

@@ -173,8 +173,9 @@ void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, s
         CoherentShape::make(*spec, gpu->device);  // refuses what cannot work anywhere
         mapping = spec->options.mapped;
         const uint64_t bytes = std::min(spec->options.device_bytes, gpu->device.memory().free_bytes());
-        begin(gpu, *spec, bytes, "a join out of core", nullptr, stream,
-              [&](Device& device, SpillDisk*) { return std::make_unique<CoherentJoin>(device, *spec); });
+        begin(gpu, *spec, bytes, "a join out of core", nullptr, stream, [&](Device& device, SpillDisk*) {
+            return std::make_unique<CoherentJoin>(device, *spec, peer_for(*gpu, spec->join.sizes));
+        });
     });
     // What is refused now is what this machine's driver cannot map.
     if (mapping && status->code == SPILLWAY_CUDA_INVALID) status->code = SPILLWAY_CUDA_UNSUPPORTED;

@@ -111,6 +111,7 @@ void order_behind_peer(Device& peer, Device& device, cudaStream_t later) {
 
 void enable_peer_access(Device& device, Device& peer) {
     device.make_current();
+    if (peer.ordinal() == device.ordinal()) return;
     int yes = 0;
     SPILLWAY_CUDA_CHECK(cudaDeviceCanAccessPeer(&yes, device.ordinal(), peer.ordinal()));
     if (yes == 0) {

@@ -40,8 +40,8 @@ class PagePool final : public PageSource {
     std::map<const void*, Allocation> memory_;  // by the address of its slab
 };
 
-// Lets kernels and copies of `device` reach the memory of `peer`, all that there is and will be. Throws kInvalid when
-// they cannot.
+// Lets kernels and copies of `device` reach the memory of `peer`, all that there is and will be: nothing is to do where
+// both are of one GPU. Throws kInvalid when they cannot.
 void enable_peer_access(Device& device, Device& peer);
 
 // Later work of the device's stream `later` starts after all that is enqueued on the peer's stream now: a block that

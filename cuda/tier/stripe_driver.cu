@@ -116,11 +116,7 @@ bool can_access(int from, int to) {
 }  // namespace
 
 StripeDriver::StripeDriver(Device& device, Device* peer)
-    : device_(device), peer_(peer), host_node_((device.make_current(), host_numa_node(device.ordinal()))) {
-    if (peer != nullptr && peer->ordinal() == device.ordinal()) {
-        throw Error(ErrorCode::kInvalid, "a GPU is not its own peer");
-    }
-}
+    : device_(device), peer_(peer), host_node_((device.make_current(), host_numa_node(device.ordinal()))) {}
 
 BlockPool& StripeDriver::pool_of(PageTier tier) {
     if (tier == PageTier::kHost) return device_.staging();
@@ -194,7 +190,8 @@ void StripeDriver::unmap(uint64_t address, uint64_t bytes) noexcept {
 void StripeDriver::allow_devices(uint64_t address, uint64_t bytes) {
     std::array<CUmemAccessDesc, 2> devices{access_from(device_location(device_.ordinal()))};
     size_t count = 1;
-    if (peer_ != nullptr && can_access(peer_->ordinal(), device_.ordinal())) {
+    // A GPU that is its own peer is named once.
+    if (peer_ != nullptr && peer_->ordinal() != device_.ordinal() && can_access(peer_->ordinal(), device_.ordinal())) {
         devices[count++] = access_from(device_location(peer_->ordinal()));
     }
     check_driver(driver_functions().set_access(address, bytes, devices.data(), count), "cuMemSetAccess");
@@ -213,7 +210,8 @@ void StripeDriver::settle() noexcept {
 std::string StripeDriver::obstacle(PageTier tier, uint64_t stripe_bytes) {
     if (tier == PageTier::kDisk) return "a disk has no stripes";
     if (tier == PageTier::kPeer && peer_ == nullptr) return "there is no peer GPU";
-    if (tier == PageTier::kPeer && !can_access(device_.ordinal(), peer_->ordinal())) {
+    if (tier == PageTier::kPeer && peer_->ordinal() != device_.ordinal() &&
+        !can_access(device_.ordinal(), peer_->ordinal())) {
         return "the GPUs cannot reach each other's memory";
     }
     device_.make_current();

@@ -24,4 +24,12 @@ constexpr uint64_t kTierPageBytesMax = 2 * kMiB;
 constexpr uint64_t kHostSlabBytes = 256 * kMiB;
 constexpr uint64_t kDeviceSlabBytes = 64 * kMiB;
 
+// Copies that are timed when a peer is opened: the second of two behind each other hides the start of the first, which
+// takes 10 us, 12 % of one over NVLink 4. With those that warm up they take 1 ms there, and 8 over PCIe 5. No less of
+// them tells a rate.
+constexpr uint64_t kPeerTrialBytes = 32 * kMiB;
+constexpr uint64_t kPeerTrialBytesMin = 4 * kMiB;
+constexpr int kPeerCopies = 2;
+constexpr int kPeerTrials = 3;
+
 }}  // namespace spillway::cuda::tier

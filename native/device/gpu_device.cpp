@@ -77,12 +77,12 @@ GpuDevice GpuDevice::open(int ordinal, uint64_t memory_limit_bytes, uint64_t pin
 GpuDevice::GpuDevice(const GpuPlugin& plugin, int ordinal, uint64_t memory_limit_bytes, uint64_t pinned_limit_bytes)
     : open_(std::make_shared<detail::OpenGpu>(plugin, ordinal, memory_limit_bytes, pinned_limit_bytes)) {}
 
-uint64_t GpuDevice::open_peer(int peer_ordinal, uint64_t memory_limit_bytes) {
+GpuPeer GpuDevice::open_peer(int peer_ordinal, uint64_t memory_limit_bytes) {
     spillway_cuda_status status{};
-    uint64_t peer_bytes = 0;
-    functions().open_peer(handle(), peer_ordinal, memory_limit_bytes, &peer_bytes, &status);
+    spillway_cuda_peer peer{};
+    functions().open_peer(handle(), peer_ordinal, memory_limit_bytes, &peer, &status);
     check_gpu(status, ordinal(), GpuCall::kOpening);
-    return peer_bytes;
+    return {peer.memory_bytes, peer.read_bytes_per_ms, peer.write_bytes_per_ms};
 }
 
 GpuMemory GpuDevice::memory() const {

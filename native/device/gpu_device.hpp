@@ -108,6 +108,13 @@ class GpuTransfer : public detail::GpuOwned<spillway_cuda_transfer> {
     using GpuOwned::GpuOwned;
 };
 
+// Memory of another GPU, and how fast copies were when it was opened; 0 where it was too little to tell.
+struct GpuPeer {
+    uint64_t memory_bytes = 0;  // 0: there is no such GPU
+    double read_bytes_per_ms = 0;
+    double write_bytes_per_ms = 0;
+};
+
 struct GpuMemory {
     uint64_t used_bytes = 0;
     uint64_t peak_bytes = 0;
@@ -136,8 +143,8 @@ class GpuDevice {
     GpuDevice(const GpuPlugin& plugin, int ordinal, uint64_t memory_limit_bytes, uint64_t pinned_limit_bytes);
 
     // Memory of another GPU for spilled rows of operators that begin afterwards, up to this limit. peer_ordinal -1: the
-    // first that this one reaches. Returns the limit that holds; 0: there is no such GPU. Once.
-    uint64_t open_peer(int peer_ordinal, uint64_t memory_limit_bytes);
+    // first that this one reaches. Once.
+    GpuPeer open_peer(int peer_ordinal, uint64_t memory_limit_bytes);
 
     int ordinal() const { return open_->ordinal; }
     GpuMemory memory() const;

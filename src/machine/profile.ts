@@ -36,6 +36,8 @@ export const deviceFigures = {
     device_far_read_bytes_per_ms: "deviceFarReadBytesPerMs",
     device_far_write_bytes_per_ms: "deviceFarWriteBytesPerMs",
     device_far_both_bytes_per_ms: "deviceFarBothBytesPerMs",
+    device_peer_read_bytes_per_ms: "devicePeerReadBytesPerMs",
+    device_peer_write_bytes_per_ms: "devicePeerWriteBytesPerMs",
     device_stage_start_ms: "deviceStageStartMs",
     device_query_start_ms: "deviceQueryStartMs",
     device_input_start_ms: "deviceInputStartMs",
@@ -63,6 +65,10 @@ export const deviceFigures = {
     device_group_partition_rows_per_ms: "deviceGroupPartitionRowsPerMs"
 } as const;
 
+/** Machines with one GPU have no such figures: those of the default profile count where a file has none. */
+const peerFigures = ["device_peer_read_bytes_per_ms", "device_peer_write_bytes_per_ms"] as const;
+type PeerSpeed = (typeof deviceFigures)[(typeof peerFigures)[number]];
+
 type FiguresOf<T extends Record<string, string>> = Readonly<Record<T[keyof T], number>>;
 
 /** How the times of one phase of an algorithm differ from what its bytes and accesses say: fitted to measured runs. */
@@ -86,7 +92,7 @@ export interface ProfileFile {
     /** The GPU that was measured, as its driver calls it. */
     readonly device: string | null;
     readonly host: FiguresOf<typeof hostFigures> | null;
-    readonly gpu: DeviceSpeeds | null;
+    readonly gpu: (Omit<DeviceSpeeds, PeerSpeed> & Partial<Pick<DeviceSpeeds, PeerSpeed>>) | null;
 }
 
 const folder = new URL("../../configs/machines/", import.meta.url);
@@ -121,6 +127,7 @@ function schemaOf(z: typeof Zod.z, found: object): Zod.ZodType<Record<string, un
         ...(gpu
             ? {
                   ...numbers(deviceFigures),
+                  ...Object.fromEntries(peerFigures.map((figure) => [figure, z.number().positive().optional()])),
                   device_block_bytes: blockBytesOf(z),
                   device_algorithms: z.record(z.string(), z.record(z.string(), fit)).optional()
               }
@@ -131,7 +138,7 @@ function schemaOf(z: typeof Zod.z, found: object): Zod.ZodType<Record<string, un
 function pick<T extends Record<string, string>>(found: Record<string, unknown>, figures: T): FiguresOf<T> | null {
     if (!Object.keys(figures).some((figure) => found[figure] !== undefined)) return null;
     const values = Object.entries(figures).map(([figure, property]) => [property, found[figure]] as const);
-    return Object.fromEntries(values) as FiguresOf<T>;
+    return Object.fromEntries(values.filter(([, value]) => value !== undefined)) as FiguresOf<T>;
 }
 
 // That of a GPU with figures of all algorithms has 12 KB.
@@ -219,9 +226,9 @@ function packagedProfiles(): Readonly<Record<string, ProfileFile>> {
 export function profileOf(file: ProfileFile): MachineProfile {
     const profiles = packagedProfiles();
     const host = file.host ?? profiles[hostDefault]?.host;
-    const gpu = file.gpu ?? profiles[gpuDefault]?.gpu;
-    if (host == null || gpu == null) throw new SpillwayError("INTERNAL", "The package has no machine profiles");
-    return Object.freeze({ name: file.name, ...host, ...gpu });
+    const known = profiles[gpuDefault]?.gpu;
+    if (host == null || known == null) throw new SpillwayError("INTERNAL", "The package has no machine profiles");
+    return Object.freeze({ name: file.name, ...host, ...(known as DeviceSpeeds), ...file.gpu });
 }
 
 /** Reads a machine profile. */
@@ -234,7 +241,7 @@ export function loadProfile(): MachineProfile {
     return profileOf(packagedProfiles()[hostDefault] as ProfileFile);
 }
 
-function speedsOf(device: string): DeviceSpeeds | null {
+function speedsOf(device: string): ProfileFile["gpu"] {
     const found = Object.values(packagedProfiles()).find((file) => file.gpu !== null && file.device === device);
     return found?.gpu ?? null;
 }

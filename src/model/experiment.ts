@@ -36,16 +36,17 @@ export interface ExperimentOptions {
      */
     partitioner?: FarPartitioner;
     /**
-     * Pages of joins by kernels take turns: `device` of them in GPU memory, then `far` in host memory (section 5.3 of
-     * that paper); so do stripes of 16 MiB of the table of `"npj-far"`. Whole numbers from 0 to
-     * 65,536, not both 0. Defaults to as many in GPU memory as fit, spread evenly, or fewer where the machine's speeds
-     * predict less time with them.
+     * Pages of joins by kernels take turns: `device` of them in GPU memory, then `far` in that of a second GPU as far
+     * as `memory.peer` goes, and in host memory (section 5.3 of that paper); so do stripes of 16 MiB of the table of
+     * `"npj-far"`, of GPU and host memory alone. Whole numbers from 0 to 65,536, not both 0. Defaults to as many in GPU
+     * memory as fit, spread evenly, or fewer where the machine's speeds predict less time with them.
      */
     interleave?: Interleave;
     /**
      * Where pages of joins by kernels come from: `"listed"`, one by one of GPU and host memory, or `"mapped"`, cut from
-     * one range of addresses whose stripes of 2 or 16 MiB of both take turns (section 5.3 of that paper). Where the
-     * driver maps no memory of the host, that is the error UNSUPPORTED_TYPE. Defaults to `"listed"`.
+     * one range of addresses whose stripes of 2 or 16 MiB of each take turns (section 5.3 of that paper). Where pages
+     * are to lie in host memory and the driver maps none of it, that is the error UNSUPPORTED_TYPE. Defaults to
+     * `"listed"`.
      */
     pages?: PagePlaces;
     /**

@@ -22,6 +22,13 @@ export interface NativeDeviceMemory {
     freeBytes: number;
 }
 
+/** Another GPU's memory, 0: there is none, and how fast copies were when it was opened, 0: not measured. */
+export interface NativePeer {
+    peerBytes: number;
+    peerReadBytesPerMs: number;
+    peerWriteBytesPerMs: number;
+}
+
 export interface NativeDeviceTable {
     table: DeviceTableHandle;
     rows: number;
@@ -158,7 +165,7 @@ export interface DeviceBinding extends DeviceMemoryModel {
             peerBytes: number;
             peerOrdinal: number;
         }
-    ): Promise<NativeDeviceMemory & { peerBytes: number }>;
+    ): Promise<NativeDeviceMemory & NativePeer>;
     deviceMemory(engine: EngineHandle): NativeDeviceMemory;
     resetDevicePeak(engine: EngineHandle): void;
 

@@ -43,8 +43,8 @@ export interface OutOfCoreOutput {
 }
 
 /**
- * Kernels read both sides from host memory and write their partitions to pages of GPU and host memory; of the sizes,
- * pages are those of both sides in all, and spilled rows those on pages of host memory.
+ * Kernels read both sides from host memory and write their partitions to pages of GPU memory, of another GPU's and of
+ * the host's; of the sizes, pages are those of both sides in all, and spilled rows those on pages of the latter two.
  */
 export interface OutOfCoreCoherent {
     /** GPU memory in all: pages lie there as far as it goes. */
@@ -192,8 +192,10 @@ export interface OutOfCoreWork {
     readonly streams: readonly string[];
 }
 
-/** Pages that take turns, so many of GPU memory and then so many of host memory, about; and why. */
+/** Pages that take turns, so many of GPU memory and then so many of far memory, about; and why. */
 export interface OutOfCoreTurns extends Interleave {
+    /** How many lie where: far ones in the memory of another GPU as far as it goes. */
+    readonly pages: { readonly device: number; readonly peer: number; readonly host: number };
     /** As many of GPU memory as fit; fewer, so that the link and GPU memory take as long; or as they were asked for. */
     readonly reason: "capacity" | "bandwidth" | "asked";
 }

@@ -62,7 +62,18 @@ function bucketsText({ secondPass }: OutOfCoreJoinWork, coherent: OutOfCoreStage
 /** Which pages lie where. */
 function turnsText(turns: OutOfCoreTurns | null): string {
     if (turns === null) return "";
-    const { device, far, reason } = turns;
+    const { device, far, pages, reason } = turns;
+    if (pages.peer > 0) {
+        const places = [
+            [pages.device, "GPU memory"],
+            [pages.peer, "a peer's memory"],
+            [pages.host, "host memory"]
+        ] as const;
+        const counts = places
+            .filter(([count]) => count > 0)
+            .map(([count, place]) => `${formatCount(count)} of ${place}`);
+        return ` in turns, ${device} near to ${far} far: ${counts.join(", ")} (${whyTurns[reason]})`;
+    }
     if (far === 0) return ` of GPU memory (${whyTurns[reason]})`;
     if (device === 0) return ` of host memory (${whyTurns[reason]})`;
     return ` of GPU and host memory in turns, ${device} to ${far} (${whyTurns[reason]})`;

@@ -2,6 +2,7 @@
 import { SpillwayError } from "../errors.js";
 import { isKnownDevice, withDevice } from "../machine/profile.js";
 import type { Binding, NativeDevice } from "../native/binding.js";
+import type { NativePeer } from "../native/device-binding.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 
 /** What plans want to know of the GPU that is open. */
@@ -9,6 +10,9 @@ export interface OpenedGpu {
     readonly limitBytes: number;
     /** Memory of another GPU for spilled rows; 0: there is none. */
     readonly peerBytes: number;
+    /** How fast copies from it and to it were when it was opened; 0: not measured. */
+    readonly peerReadBytesPerMs: number;
+    readonly peerWriteBytesPerMs: number;
     /** As its driver calls it. */
     readonly name: string;
     /** Its kernels use memory of the host through the host's page tables. */
@@ -39,13 +43,12 @@ export function isCoherent(gpu: NativeDevice | undefined): boolean {
     return gpu !== undefined && gpu.pageableAccess && gpu.hostPageTables;
 }
 
-export function openedGpu(
-    gpu: NativeDevice,
-    { limitBytes, peerBytes }: Pick<OpenedGpu, "limitBytes" | "peerBytes">
-): OpenedGpu {
+export function openedGpu(gpu: NativeDevice, memory: Pick<OpenedGpu, "limitBytes"> & NativePeer): OpenedGpu {
+    const { limitBytes, peerBytes, peerReadBytesPerMs, peerWriteBytesPerMs } = memory;
     const { name, multiprocessors, computeCapability } = gpu;
     return {
-        ...{ limitBytes, peerBytes, name, isCoherent: isCoherent(gpu), multiprocessors },
+        ...{ limitBytes, peerBytes, peerReadBytesPerMs, peerWriteBytesPerMs },
+        ...{ name, isCoherent: isCoherent(gpu), multiprocessors },
         computeMajor: Number.parseInt(computeCapability, 10)
     };
 }

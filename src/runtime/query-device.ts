@@ -29,6 +29,14 @@ export interface DeviceOptions extends GpuMemoryOptions {
     isPresent?: boolean;
 }
 
+/** Memory of another GPU, for rows that leave the first one's. */
+export interface PeerMemory {
+    limitBytes: number;
+    /** How fast copies from it and to it were when it was opened; left out where it is too little for that. */
+    readBytesPerMs?: number;
+    writeBytesPerMs?: number;
+}
+
 /** A plan with the memory and the speeds of the GPU that is open; undefined: with no memory, and speeds of any. */
 interface Draft {
     made: DevicePlan | NotOnDevice;
@@ -321,6 +329,15 @@ export class QueryDevice {
     /** Most GPU memory in use since the last turn began. */
     public peakBytes(): number {
         return this.#opening.opened === undefined ? 0 : this.binding.deviceMemory(this.engine).peakBytes;
+    }
+
+    /** The memory of another GPU; undefined: there is none, or the GPU is not open yet. */
+    public peer(): PeerMemory | undefined {
+        const { opened } = this.#opening;
+        if (opened === undefined || opened.peerBytes === 0) return undefined;
+        const { peerBytes: limitBytes, peerReadBytesPerMs, peerWriteBytesPerMs } = opened;
+        if (peerReadBytesPerMs === 0 || peerWriteBytesPerMs === 0) return { limitBytes };
+        return { limitBytes, readBytesPerMs: peerReadBytesPerMs, writeBytesPerMs: peerWriteBytesPerMs };
     }
 }
 

@@ -3,6 +3,7 @@ import type { RecordBatch, Schema, Table, TypeMap } from "apache-arrow";
 
 import { memoryInput, streamInput } from "./inputs.js";
 import { generateToFile, generateToMemory } from "./generate.js";
+import type { PeerMemory } from "./query-device.js";
 import type { QueryRunner } from "./query-runner.js";
 import { checkStatedSchema, requireStatedSchema } from "../arrow/stated-schema.js";
 import type { DeviceInfo } from "../machine/devices.js";
@@ -34,6 +35,8 @@ import { makeJoin, Relation, Source, type Input, type JoinOptions, type Query } 
 /** Bytes of host memory and spill that the engine holds. */
 export interface MemoryState {
     host: { limitBytes: number; usedBytes: number; peakBytes: number };
+    /** Of another GPU, where `memory.peer` has opened one, as soon as a query has opened the GPU. */
+    peer?: PeerMemory;
     spillDirectory: string;
 }
 
@@ -174,7 +177,8 @@ export class Runtime {
     public memory(): MemoryState {
         const { runner, spillDirectory } = this.#parts;
         const { limitBytes, usedBytes, peakBytes } = runner.memory();
-        return { host: { limitBytes, usedBytes, peakBytes }, spillDirectory };
+        const peer = runner.device.peer();
+        return { host: { limitBytes, usedBytes, peakBytes }, ...(peer === undefined ? {} : { peer }), spillDirectory };
     }
 
     /** Threads that a stage uses. */

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "coherent_join/coherent_join.hpp"
-#include "coherent_join/coherent_shape.hpp"
 #include "gpu_test.hpp"
 #include "support/coherent_check.hpp"
 #include "support/error_of.hpp"
@@ -23,27 +22,9 @@ using cuda::ErrorCode;
 using cuda::FarPartitioner;
 using cuda::Tier;
 
-constexpr uint64_t kAmpleBytes = 1ULL << 30;
-
 // Where the partitioner's buffers have room for so many partitions.
 int bits_of(FarPartitioner partitioner, int wanted) {
     return std::min(wanted, cuda::far_bits_max(test_device().properties(), partitioner, 8));
-}
-
-// A limit that has room for some pages of GPU memory, not for all: it falls until there is no room for more than half.
-uint64_t limit_for_half_of_the_pages(const BaselineSpec& far, uint64_t rows) {
-    cuda::CoherentJoinSpec spec;
-    spec.join = far.join;
-    spec.rows[0] = spec.rows[1] = rows;
-    spec.options = far.coherent;
-    spec.options.device_bytes = kAmpleBytes;
-    for (;; spec.options.device_bytes -= spec.options.device_bytes / 512) {
-        const auto shape = cuda::CoherentShape::make(spec, test_device());
-        const uint64_t pages = shape.shares(test_device(), spec, false).device;
-        if (2 * pages > shape.pages) continue;
-        CHECK(pages > 0);
-        return spec.options.device_bytes;
-    }
 }
 
 }  // namespace
@@ -201,19 +182,6 @@ GPU_TEST("coherent join: shares of multiprocessors, chunks, times of stages") {
         CHECK(names == (second_pass ? std::vector<std::string>{"partition", "wait", "join"}
                                     : std::vector<std::string>{"gather", "wait", "index", "probe"}));
     }
-}
-
-GPU_TEST("coherent join: pages of a peer") {
-    const auto peer = open_peer(kAmpleBytes);
-    const uint64_t rows = small_or_full(2000, 100000);
-    const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
-    const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()));
-    for (const cuda::StripeShares shares : {cuda::StripeShares{0, 1, 0}, {1, 1, 0}, {1, 1, 1}}) {
-        BaselineSpec spec = check.spec(JoinResultKind::kRows, 3, rows / 3, shares);
-        spec.peer = peer.get();
-        check.all(spec, std::to_string(shares.device) + ":1:" + std::to_string(shares.host));
-    }
-    CHECK_EQ(peer->memory().blocks(), 0);
 }
 
 GPU_TEST("coherent join: too little memory of either tier, more rows than it was made for") {

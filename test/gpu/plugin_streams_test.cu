@@ -172,11 +172,13 @@ GPU_TEST("plugin: a join behind a join") {
 
 GPU_TEST("plugin: joins behind each other spill to a peer, which is the same GPU once more") {
     JoinOfJoin joins;
-    uint64_t peer_bytes = 0;
-    joins.call.open_peer(joins.gpu, test_device().ordinal(), uint64_t{64} << 20, &peer_bytes, &joins.status);
+    spillway_cuda_peer peer{};
+    joins.call.open_peer(joins.gpu, test_device().ordinal(), uint64_t{64} << 20, &peer, &joins.status);
     CHECK_EQ(joins.status.code, SPILLWAY_CUDA_OK);
-    CHECK_EQ(peer_bytes, uint64_t{64} << 20);
-    joins.call.open_peer(joins.gpu, -1, uint64_t{64} << 20, &peer_bytes, &joins.status);
+    CHECK_EQ(peer.memory_bytes, uint64_t{64} << 20);
+    CHECK(peer.read_bytes_per_ms > 0);
+    CHECK(peer.write_bytes_per_ms > 0);
+    joins.call.open_peer(joins.gpu, -1, uint64_t{64} << 20, &peer, &joins.status);
     CHECK_EQ(joins.status.code, SPILLWAY_CUDA_INVALID);
     StagedJoinSpec first = joins.first_spec();
     StagedJoinSpec second = joins.second_spec();

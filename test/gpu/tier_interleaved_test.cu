@@ -101,6 +101,22 @@ void check_range(Device& device, InterleavedMemory& memory, const StripeShares& 
     CHECK_EQ(wrong_on(device, range, 3), 0);
 }
 
+void check_peer(Device& device, Device& peer) {
+    InterleavedMemory memory(device, kTestStripe, &peer);
+    const bool host = has_host_stripes(memory);
+    for (const StripeShares shares : {StripeShares{1, 1, 0}, {0, 1, 0}, {1, 1, 2}, {2, 1, 5}}) {
+        if (shares.host > 0 && !host) continue;
+        check_range(device, memory, shares, 13 * kTestStripe);
+        // The peer reads what the device wrote: its accesses are allowed too.
+        const InterleavedRange range(memory, shares, 5 * kTestStripe);
+        write_on(device, range, 9);
+        CHECK_EQ(wrong_on(peer, range, 9), 0);
+    }
+    CHECK_EQ(peer.memory().used_bytes(), 13 * kTestStripe);
+    memory.trim();
+    CHECK_EQ(peer.memory().used_bytes(), 0);
+}
+
 }  // namespace
 
 GPU_TEST("interleaved range: kernels reach all of it, the host its stripes") {
@@ -142,21 +158,12 @@ GPU_TEST("interleaved range: larger stripes") {
 }
 
 GPU_TEST("interleaved range: stripes of a peer") {
-    Device& device = test_device();
-    const std::unique_ptr<Device> peer = open_peer(64 * kMiB);
-    InterleavedMemory memory(device, kTestStripe, peer.get());
-    const bool host = has_host_stripes(memory);
-    for (const StripeShares shares : {StripeShares{1, 1, 0}, {0, 1, 0}, {1, 1, 2}, {2, 1, 5}}) {
-        if (shares.host > 0 && !host) continue;
-        check_range(device, memory, shares, 13 * kTestStripe);
-        // The peer reads what the device wrote: its accesses are allowed too.
-        const InterleavedRange range(memory, shares, 5 * kTestStripe);
-        write_on(device, range, 9);
-        CHECK_EQ(wrong_on(*peer, range, 9), 0);
-    }
-    CHECK_EQ(peer->memory().used_bytes(), 13 * kTestStripe);
-    memory.trim();
-    CHECK_EQ(peer->memory().used_bytes(), 0);
+    check_peer(test_device(), *open_peer(64 * kMiB));
+}
+
+GPU_TEST("interleaved range: stripes of a peer that is the same GPU once more") {
+    Device own(test_device().ordinal(), 64 * kMiB);
+    check_peer(test_device(), own);
 }
 
 GPU_TEST("interleaved range: the limits of both tiers are hard") {

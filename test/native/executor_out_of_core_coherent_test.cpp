@@ -29,6 +29,7 @@ OutOfCoreStage coherent_join() {
     stage.columns[4].parts = {gathered(kProbeSide, 2)};
     stage.join.sizes.resident_partitions = 0;
     stage.coherent.emplace().device_bytes = 8 * 1024;
+    stage.coherent->shares = {1, 0, 1};
     return stage;
 }
 
@@ -44,16 +45,30 @@ TEST(executor_out_of_core_joins_by_kernels_alone) {
         const cuda::StreamReport report = test.run(&sink);
         EXPECT(rows_of(sink) == test.expected());
         EXPECT_EQ(report.result_rows, test.expected().size());
-        // Pages in GPU memory have half its bytes, of 8 per row; rows without a key are on none.
+        // The fake's rows take the turns of pages; those without a key are on none.
         uint64_t keyed_rows = 0;
         for (const auto& batch : test.build.values) {
             for (const Value& key : batch[0]) keyed_rows += key.null ? 0 : 1;
         }
-        EXPECT(keyed_rows > 512u);
         EXPECT(keyed_rows < 1577u);
-        EXPECT_EQ(report.spilled_rows[kBuildSide], keyed_rows - 512u);
+        EXPECT_EQ(report.spilled_rows[kBuildSide], keyed_rows / 2);
         EXPECT_EQ(report.spilled_bytes[kBuildSide], report.spilled_rows[kBuildSide] * 8);
         EXPECT_EQ(report.resident_partitions, 0u);
+        sink.batches.clear();
+        test.expect_clean();
+    }
+}
+
+TEST(executor_out_of_core_joins_by_kernels_alone_with_pages_of_a_peer) {
+    OutOfCoreTest test;
+    EXPECT_EQ(test.gpu.device.open_peer(0, 6000).memory_bytes, 6000u);
+    for (const uint64_t peer_bytes : {uint64_t{0}, uint64_t{1600}, uint64_t{4000}, uint64_t{1} << 20}) {
+        test.stage = coherent_join();
+        test.stage.join.sizes.peer_bytes = peer_bytes;
+        BatchCollector sink;
+        const cuda::StreamReport report = test.run(&sink);
+        EXPECT(rows_of(sink) == test.expected());
+        EXPECT_EQ(report.peer_bytes, std::min<uint64_t>(peer_bytes, 6000));
         sink.batches.clear();
         test.expect_clean();
     }

@@ -217,8 +217,10 @@ TEST(executor_out_of_core_disk_takes_what_the_system_does_not_pin) {
 TEST(executor_out_of_core_disk_comes_after_a_peer_and_host_memory) {
     DiskTest test;
     cuda::StreamSizes& sizes = test.stage.join.sizes;
-    EXPECT_EQ(test.gpu.device.open_peer(-1, kMiB), 0u);  // there is no other GPU
-    EXPECT_EQ(test.gpu.device.open_peer(0, 6000), 6000u);
+    EXPECT_EQ(test.gpu.device.open_peer(-1, kMiB).memory_bytes, 0u);  // there is no other GPU
+    const GpuPeer peer = test.gpu.device.open_peer(0, 6000);
+    EXPECT_EQ(peer.memory_bytes, 6000u);
+    EXPECT(peer.read_bytes_per_ms > peer.write_bytes_per_ms);
     BatchCollector sink;
     EXPECT_EQ(test.run(&sink).peer_bytes, 0u);  // that of the plan
     sink.batches.clear();

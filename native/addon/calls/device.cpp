@@ -45,12 +45,15 @@ Napi::Value open_device(const Napi::CallbackInfo& info) {
         info.Env(), std::make_shared<Job>(engine),
         [=]() -> Encode {
             const auto gpu = std::make_shared<OpenedGpu>(GpuDevice::open(ordinal, memory_bytes, pinned_bytes));
-            const uint64_t peer = peer_bytes == 0 ? 0 : gpu->device.open_peer(peer_ordinal, peer_bytes);
+            GpuPeer peer;
+            if (peer_bytes > 0) peer = gpu->device.open_peer(peer_ordinal, peer_bytes);
             return [engine, gpu, kept_bytes, peer](Napi::Env env) {
                 engine->gpu = gpu;
                 engine->kept_pinned = std::make_unique<KeptPinned>(gpu->device, engine->budget, kept_bytes);
                 Napi::Object told = encode_gpu_memory(env, gpu->device.memory());
-                told.Set("peerBytes", encode_count(env, peer));
+                told.Set("peerBytes", encode_count(env, peer.memory_bytes));
+                told.Set("peerReadBytesPerMs", peer.read_bytes_per_ms);
+                told.Set("peerWriteBytesPerMs", peer.write_bytes_per_ms);
                 return told;
             };
         },

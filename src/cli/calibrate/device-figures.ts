@@ -9,7 +9,7 @@ import {
 } from "../../index.js";
 import { DeviceSolver, keyRepeats, type Accesses, type DeviceRuns } from "./device-solver.js";
 import { ifPossible, Lab, measured, positive, stageMs, type Figures, type Phases } from "./lab.js";
-import { measureLink } from "./link-figures.js";
+import { measureLink, measurePeer } from "./link-figures.js";
 import type { Settler } from "./settler.js";
 
 export interface DeviceRequest {
@@ -163,7 +163,7 @@ export async function measureDevice(request: DeviceRequest): Promise<Figures> {
     const build = await device.relation({ key: { ...int32, sparse: true }, payload: columns("b") });
     const copied = await copies(device, device.join(build, build, "phj-tr"));
     tell("link");
-    const link = await measureLink(rows, request.settler, request.signal);
+    const link = { ...(await measureLink(rows, request.settler, request.signal)), ...(await measurePeer()) };
     tell("joins");
     const start = await device.phases(nothing, "count");
     const joins = await joinRuns(device, build, rows);

@@ -2,10 +2,12 @@
 // What the link between the host and the GPU carries, as joins out of core use it: bytes and times of their phases.
 import {
     openRuntime,
+    type DebugKnobs,
     type DeviceStageReport,
     type ExperimentOptions,
     type GenerateRelationOptions,
     type JoinAlgorithm,
+    type MemoryState,
     type Relation,
     type Runtime
 } from "../../index.js";
@@ -109,6 +111,30 @@ async function measure(runtime: Runtime, rows: number, settler: Settler, signal:
     const build = await relation({ ...wide, seed: 10, key });
     const probe = await relation({ ...wide, seed: 11, key: { ...foreign, domainRows: wide.rows, matchRatio: 0 } });
     return linkFigures(copies, await ratesOf(lab, build, probe, "coherent", { chunkRows }));
+}
+
+// Of another GPU, and more than its opening times copies of.
+const peerBytes = 256 * 2 ** 20;
+
+/** Copies from another GPU and to it, as its opening times them; none where there is no other GPU. */
+export function peerFigures({ peer }: MemoryState): Figures {
+    if (peer?.readBytesPerMs === undefined || peer.writeBytesPerMs === undefined) return {};
+    return {
+        device_peer_read_bytes_per_ms: measured(peer.readBytesPerMs),
+        device_peer_write_bytes_per_ms: measured(peer.writeBytesPerMs)
+    };
+}
+
+/** In a runtime of its own, whose first plan opens both. `debug`: which GPU is the other one. */
+export async function measurePeer(debug: DebugKnobs = {}): Promise<Figures> {
+    const figures = await ifPossible(async () => {
+        const memory = { device: deviceBytesLeast, peer: peerBytes };
+        await using runtime = await openRuntime({ device: "gpu", memory, debug });
+        const few = await runtime.generate({ rows: 1, payload: 0, key: { type: "int32" } }, "memory");
+        await runtime.join({ left: few, right: few, on: "key" }).explain();
+        return peerFigures(runtime.memory());
+    });
+    return figures ?? {};
 }
 
 /** In a runtime of its own: sizes of such joins follow from the memory that they may use. */

@@ -15,11 +15,27 @@ export interface Movers {
     readonly profile: MachineProfile;
 }
 
-/** Time of copy engines that carry so much in both directions at once. */
-export function linkMs({ profile }: Pick<Movers, "profile">, bytesIn: number, bytesOut: number): number {
+/** Bytes that come from another GPU's memory, and that go there. */
+export interface PeerBytes {
+    readonly in: number;
+    readonly out: number;
+}
+
+const noPeerBytes: PeerBytes = { in: 0, out: 0 };
+
+/**
+ * Time of copy engines that carry so much in both directions at once: over the link to the host, and between its
+ * copies, in the same streams, from and to a peer.
+ */
+export function linkMs(
+    { profile }: Pick<Movers, "profile">,
+    bytesIn: number,
+    bytesOut: number,
+    peer = noPeerBytes
+): number {
     return Math.max(
-        bytesIn / profile.deviceCopyInBytesPerMs,
-        bytesOut / profile.deviceCopyOutBytesPerMs,
+        bytesIn / profile.deviceCopyInBytesPerMs + peer.in / profile.devicePeerReadBytesPerMs,
+        bytesOut / profile.deviceCopyOutBytesPerMs + peer.out / profile.devicePeerWriteBytesPerMs,
         (bytesIn + bytesOut) / profile.deviceCopyBothBytesPerMs
     );
 }

@@ -115,9 +115,13 @@ export function expectedOnDisk(
     return { build, probe: Math.max(0, spilled.build + spilled.probe - inMemory) - build };
 }
 
-/** The part of these bytes of spilled rows that is expected in a peer's memory. */
-export function expectedOnPeer(spilledBytes: number, { peerBytes }: Pick<OutOfCoreSizes, "peerBytes">): number {
-    return Math.min(spilledBytes, peerBytes);
+/** Bytes of spilled rows that are expected in a peer's memory: those that come first. */
+export function expectedOnPeer(
+    spilled: { readonly build: number; readonly probe: number },
+    { peerBytes }: Pick<OutOfCoreSizes, "peerBytes">
+): { build: number; probe: number } {
+    const build = Math.min(spilled.build, peerBytes);
+    return { build, probe: Math.min(spilled.probe, peerBytes - build) };
 }
 
 /** Where spilled rows are expected, in words. */

@@ -179,8 +179,7 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
     cuda::BaselineSpec spec = make_far_spec(options);
     spec.peer = peer.get();
     // No row is to end up on the host where the peer's memory is measured.
-    const bool staged = options.algorithm != cuda::BaselineAlgorithm::kTriton;
-    if (peer != nullptr && staged) std::swap(spec.join.sizes.spill_bytes, spec.join.sizes.peer_bytes);
+    if (peer != nullptr) std::swap(spec.join.sizes.spill_bytes, spec.join.sizes.peer_bytes);
     add_coherent(spec, options);
     OutOfCoreMeasurement measurement;
     measurement.device = device.properties().name;

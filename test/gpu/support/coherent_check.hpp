@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "coherent_join/coherent_shape.hpp"
 #include "gpu_test.hpp"
 #include "support/baseline_join_check.hpp"
 
@@ -14,6 +15,7 @@ namespace spillway::gpu_test {
 
 constexpr auto kCoherent = BaselineAlgorithm::kTriton;
 constexpr uint64_t kCoherentPageRows = 16;
+constexpr uint64_t kAmpleBytes = 1ULL << 30;
 
 constexpr cuda::StripeShares kFarOnly{0, 0, 1};
 constexpr cuda::StripeShares kMixed{1, 0, 1};
@@ -63,5 +65,21 @@ class CoherentCheck {
     const KeyedRelation probe_;
     const BaselineCheck check_;
 };
+
+// A limit that has room for some pages of GPU memory, not for all: it falls until there is no room for more than half.
+inline uint64_t limit_for_half_of_the_pages(const BaselineSpec& far, uint64_t rows) {
+    cuda::CoherentJoinSpec spec;
+    spec.join = far.join;
+    spec.rows[0] = spec.rows[1] = rows;
+    spec.options = far.coherent;
+    spec.options.device_bytes = kAmpleBytes;
+    for (;; spec.options.device_bytes -= spec.options.device_bytes / 512) {
+        const auto shape = cuda::CoherentShape::make(spec, test_device());
+        const uint64_t pages = shape.shares(test_device(), spec, nullptr).device;
+        if (2 * pages > shape.pages) continue;
+        CHECK(pages > 0);
+        return spec.options.device_bytes;
+    }
+}
 
 }  // namespace spillway::gpu_test

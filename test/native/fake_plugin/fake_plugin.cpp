@@ -113,14 +113,16 @@ void open_device(int32_t ordinal, uint64_t limit_bytes, uint64_t, spillway_cuda_
     ++open_gpus;
 }
 
-void open_peer(spillway_cuda_gpu* gpu, int32_t ordinal, uint64_t limit_bytes, uint64_t* peer_bytes,
+void open_peer(spillway_cuda_gpu* gpu, int32_t ordinal, uint64_t limit_bytes, spillway_cuda_peer* peer,
                spillway_cuda_status* status) {
     ok(status);
-    *peer_bytes = 0;
+    *peer = {};
     if (ordinal > 0) return tell(status, SPILLWAY_CUDA_INVALID, "there is no such GPU");
     const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     if (gpu->peer_bytes > 0) return tell(status, SPILLWAY_CUDA_INVALID, "a GPU has one peer");
-    if (ordinal == 0) gpu->peer_bytes = *peer_bytes = limit_bytes;
+    if (ordinal != 0) return;
+    *peer = {limit_bytes, 250e6, 200e6};
+    gpu->peer_bytes = limit_bytes;
 }
 
 void close_device(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "memory_model/baseline_memory.hpp"
+#include "memory_model/coherent_memory.hpp"
 #include "memory_model/staged_memory.hpp"
 
 namespace fake {
@@ -40,6 +41,15 @@ void check_coherent(const CoherentJoinSpec& spec) {
     }
 }
 
+// An H100, as the device that is listed.
+constexpr spillway::cuda::GpuFacts kFacts{9, 132, 232448, 233472};
+
+uint64_t near_rows_of(const CoherentJoinSpec& spec) {
+    const uint64_t device_bytes = spec.options.device_bytes;
+    const spillway::cuda::CoherentMemory memory = spillway::cuda::coherent_join_memory(spec, kFacts, device_bytes);
+    return memory.near_pages(device_bytes) * memory.page_rows;
+}
+
 std::vector<uint32_t> output_widths(const StagedJoinSpec& spec) {
     const auto widths = spec.output_widths();
     return {widths.begin(), widths.end()};
@@ -63,7 +73,7 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const StagedJoinSpec& spec, const
     memory_ = OperationMemory(gpu, memory.device_bytes, "a join out of core");
 }
 
-// Half of its memory is for pages.
+// Rows are near as far as pages of GPU memory have room for them, or in turns.
 StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const CoherentJoinSpec& spec)
     : Stream(gpu, spec.join.sizes, nullptr, output_widths(spec.join)),
       spec_(spec.join),
@@ -71,10 +81,11 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const CoherentJoinSpec& spec)
       rows_max_{spec.rows[0], spec.rows[1]},
       filter_(0),
       row_bytes_{2 * spec.join.key_bytes, 2 * spec.join.key_bytes},
-      near_rows_(spec.options.device_bytes / 2 / (2 * spec.join.key_bytes)) {
+      turns_(spec.options.shares) {
     check_sizes(spec.join);
     check_coherent(spec);
     perfect_ = spec.options.perfect_hash;
+    near_rows_ = near_rows_of(spec);
     memory_ = OperationMemory(gpu, spec.options.device_bytes, "a join out of core");
 }
 
@@ -219,8 +230,9 @@ void StagedJoin::give_row(const Row* build, const Row* probe) {
 
 // A row that is neither resident nor without a key.
 bool StagedJoin::spill(int side, const Row& row) {
-    if (near_rows_ > 0) {
-        --near_rows_;
+    const uint64_t turn = turns_.device + uint64_t{turns_.host};
+    if (turn > 0 ? turned_rows_++ % turn < turns_.device : near_rows_ > 0) {
+        if (turn == 0) --near_rows_;
         return false;
     }
     if (!spills_to_disk(side, row_bytes_[side])) return false;

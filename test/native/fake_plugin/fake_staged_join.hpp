@@ -58,6 +58,8 @@ class StagedJoin final : public Stream {
     std::vector<size_t> rows_on_disk_;  // of them, which have lost their columns
     std::deque<Row> probe_rows_;        // of spilled partitions, in memory
     uint64_t near_rows_ = 0;            // that kernels alone still put into GPU memory
+    const StripeShares turns_ = {};     // in which they do, where they were asked to
+    uint64_t turned_rows_ = 0;
     std::vector<bool> matched_;
     std::unordered_multimap<uint64_t, size_t> table_;
 };

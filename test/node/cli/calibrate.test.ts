@@ -4,7 +4,13 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { openRuntime } from "spillway";
 import { describe, expect, test } from "vitest";
 import { splitNs } from "../../../src/cli/calibrate/lab.js";
-import { linkFigures, linkMsPerByte, type JoinReport } from "../../../src/cli/calibrate/link-figures.js";
+import {
+    linkFigures,
+    linkMsPerByte,
+    measurePeer,
+    peerFigures,
+    type JoinReport
+} from "../../../src/cli/calibrate/link-figures.js";
 import { profileText } from "../../../src/cli/calibrate/profile-text.js";
 import { deviceFigures, hostFigures, readProfile, readProfileFile } from "../../../src/machine/profile.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
@@ -55,10 +61,11 @@ test("measures every figure of a GPU that queries tell, and says of the rest whe
     // Of the made-up phases of the plugin for tests come figures all the same; these no query tells.
     const host = ["device_file_fill_bytes_per_ms", "device_text_ns", "device_deliver_bytes_per_ms"];
     const unknown = ["device_cache_bytes", "device_block_bytes"];
-    // That plugin has half of the GPU memory for pages, whatever is asked for: no rows of so few go to the host.
+    const peer = ["device_peer_read_bytes_per_ms", "device_peer_write_bytes_per_ms"]; // there is one GPU
+    // Pages of so few rows find room in GPU memory, whatever share is asked for: none go to the host.
     const links = ["device_copy_out", "device_far_write", "device_far_both"].map((name) => `${name}_bytes_per_ms`);
     if (!usesRealGpu) {
-        expect([...others].sort()).toEqual([...links, ...host, ...unknown].sort());
+        expect([...others].sort()).toEqual([...links, ...host, ...unknown, ...peer].sort());
         // 160,000 keys of 8 bytes in 0.5 ms; both sides, there and back, in 0.75 ms.
         expect(figures.deviceCopyInBytesPerMs).toBe(2_560_000);
         expect(figures.deviceCopyBothBytesPerMs).toBeGreaterThan((2 * 1_280_000) / 0.75);
@@ -111,6 +118,18 @@ describe("the link", () => {
         expect(text).toContain("device_copy_out_bytes_per_ms: 50 # not measured here: as to the GPU\n");
         expect(linkFigures({ in: undefined, both: undefined }, { in: undefined, both: undefined })).toEqual({});
     });
+});
+
+test("rates of another GPU are those of copies at its opening, where there is one", async () => {
+    const state = { host: { limitBytes: 1, usedBytes: 0, peakBytes: 0 }, spillDirectory: "" };
+    expect(peerFigures(state)).toEqual({});
+    expect(peerFigures({ ...state, peer: { limitBytes: 1 } })).toEqual({});
+    const figures = await measurePeer({ peerOrdinal: 0 });
+    const rate = { value: expect.any(Number) as number, measured: true };
+    expect(figures).toEqual({ device_peer_read_bytes_per_ms: rate, device_peer_write_bytes_per_ms: rate });
+    if (usesRealGpu) return;
+    expect(Object.values(figures).map(({ value }) => value)).toEqual([250e6, 200e6]);
+    expect(await measurePeer()).toEqual({});
 });
 
 test("a profile that cannot be read is an error of the command line's user", async () => {

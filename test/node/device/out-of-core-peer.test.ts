@@ -106,3 +106,80 @@ test("memory of a peer is a size", async () => {
         });
     }
 });
+
+describe("joins by kernels", () => {
+    const sides = [table("a", 9000, 1), table("b", 8000, 1)] as const;
+    const joinOf = (runtime: Runtime, options = {}): Query => {
+        const [left, right] = sides.map((given) => runtime.fromTable(given));
+        const on = { ka: "kb" };
+        return runtime.join({
+            left: left!,
+            right: right!,
+            on,
+            select: ["ka", "va", "vb"],
+            hints: { buildSide: "left" },
+            ...options
+        });
+    };
+    const expected = withRuntime({ device: "cpu" }, async (cpu) => rowTexts(cellTable(await joinOf(cpu).toTable())));
+    const algorithm = "triton";
+
+    test.each([
+        ["no page near", { interleave: { device: 0, far: 1 } }],
+        ["every other page near", { interleave: { device: 1, far: 1 } }],
+        ["mapped pages", { interleave: { device: 0, far: 1 }, pages: "mapped" }]
+    ] as const)("have their far pages there, with %s", async (what, experiment) => {
+        const body = async (gpu: Runtime): Promise<void> => {
+            const query = joinOf(gpu, { algorithm, experiment: { radixBits: 3, ...experiment } });
+            const text = String(await query.explain());
+            expect(text).toMatch(/in turns, \d+ near to \d+ far: .*[\d,]+ of a peer's memory \(as asked for\)/);
+            expectSameRows(rowTexts(cellTable(await query.toTable())), await expected, what);
+            const { spilled, peer } = spillOf(query);
+            expect(spilled).toBeGreaterThan(1000);
+            expect(peer).toBe(spilled);
+            expect(await query.count()).toBe((await expected).length);
+            expect(spillOf(query)).toMatchObject({ peer: spilled, spilled });
+        };
+        await withPeer("64MiB", body, { residentShare: undefined, radixBits: undefined, chunkRows: undefined });
+    });
+
+    test("have the rest of them in host memory", async () => {
+        const body = async (gpu: Runtime): Promise<void> => {
+            const query = joinOf(gpu, { algorithm, experiment: { interleave: { device: 0, far: 1 } } });
+            expect(String(await query.explain())).toMatch(/far: 2 of a peer's memory, [\d,]+ of host memory/);
+            expectSameRows(rowTexts(cellTable(await query.toTable())), await expected, "two pages");
+            const { spilled, peer, disk } = spillOf(query);
+            expect(peer).toBeGreaterThan(0);
+            expect(peer).toBeLessThanOrEqual(2 ** 17);
+            expect(peer).toBeLessThan(spilled);
+            expect(disk).toBe(0);
+        };
+        await withPeer(2 ** 17 + 5, body, { residentShare: undefined });
+    });
+
+    test("are refused where neither has room for them", async () => {
+        const body = async (gpu: Runtime): Promise<void> => {
+            const message = expect.stringMatching(
+                /memory of either GPU need .* raise memory\.host or memory\.peer/
+            ) as string;
+            await expect(joinOf(gpu, { algorithm }).count()).rejects.toMatchObject({ message });
+        };
+        await withPeer(2 ** 17, body, { hostSpillBytes: 0 });
+    });
+});
+
+test("memory of a peer is told with its rates, once the GPU is open", async () => {
+    await withPeer("16MiB", async (gpu) => {
+        expect(gpu.memory().peer).toBeUndefined();
+        await queries["join"]!(gpu).count();
+        expect(gpu.memory().peer).toEqual({
+            limitBytes: 2 ** 24,
+            readBytesPerMs: expect.any(Number) as number,
+            writeBytesPerMs: expect.any(Number) as number
+        });
+    });
+    await withPeer(undefined, async (gpu) => {
+        await queries["join"]!(gpu).count();
+        expect(gpu.memory().peer).toBeUndefined();
+    });
+});

@@ -149,7 +149,7 @@ describe("the path", () => {
     test("knows the GPU that is open: speeds of its name, or those that were measured here", () => {
         const query = queryOf(1000);
         const gpu = { pageableAccess: true, hostPageTables: true, multiprocessors: 132, computeCapability: "10.3" };
-        const memory = { limitBytes: gibibyte, peerBytes: 3 };
+        const memory = { limitBytes: gibibyte, peerBytes: 3, peerReadBytesPerMs: 2, peerWriteBytesPerMs: 1 };
         const opened = (name: string) => openedGpu({ ...gpu, name } as NativeDevice, memory);
         const known = queryFor(opened("NVIDIA H200"), query, false);
         expect(known).toMatchObject({

@@ -100,7 +100,7 @@ describe("a name decides before the machine", () => {
         expect(stage.work).toEqual({
             ...{ histogram: "none", streams: ["kernels", "second pass"], secondPass: "hashTables", secondPassBits: 8 },
             multiprocessors: { firstPass: 132, fetch: 66, join: 66 },
-            turns: { device: expect.any(Number) as number, far: expect.any(Number) as number, reason: "capacity" }
+            turns: expect.objectContaining({ reason: "capacity" }) as object
         });
         expect(text).toContain("132 multiprocessors partition, then 66 partition once more while 66 join");
         expect(text).toContain("second pass: 2^8 parts of each, joined by hash tables in shared memory; no histogram");

@@ -10,8 +10,11 @@ import { planText } from "../../../src/plan/plan-text.js";
 import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
-import { planQuery } from "../../../src/planner/plan-query.js";
-import { chooseSpill } from "../../../src/planner/streaming/spill.js";
+import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { loadProfile, type MachineProfile } from "../../../src/machine/profile.js";
+import { tiersMs } from "../../../src/planner/streaming/coherent/predict.js";
+import { linkMs } from "../../../src/planner/streaming/link.js";
+import { chooseSpill, expectedOnPeer } from "../../../src/planner/streaming/spill.js";
 import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
 
 const mebibyte = 2 ** 20;
@@ -20,8 +23,13 @@ const rows = 2 ** 28;
 
 const input = (name: string): LogicalNode => inputNode({ k: new Int64(), v: new Int64() }, { rows, name });
 
-function planWith(root: LogicalNode, peerBytes: number, budgetBytes = 64 * gibibyte): Plan {
-    const query = { ...planQueryOf(root, { budgetBytes, threads: 16, sink: "count" }), peerBytes };
+function planWith(
+    root: LogicalNode,
+    peerBytes: number,
+    budgetBytes = 64 * gibibyte,
+    more: Partial<PlanQuery> = {}
+): Plan {
+    const query = { ...planQueryOf(root, { budgetBytes, threads: 16, sink: "count" }), peerBytes, ...more };
     const plan = planOutOfCore(query, planQuery(query), gibibyte);
     if (plan instanceof NotOnDevice) throw plan;
     return plan;
@@ -91,4 +99,103 @@ test("operators of a tree share it by what they are expected to spill", () => {
     expect(peerBytes).toBeGreaterThan(0);
     expect(peerBytes).toBeLessThanOrEqual(Math.min(sum, spilledBytes));
     expect(planText(plan)).toMatch(/peer: .* of them in the memory of another GPU/);
+});
+
+describe("joins by kernels", () => {
+    const pageBytes = 2 ** 16;
+    const root = (): LogicalNode => join(input("l"), input("r"), { on: "k", algorithm: "triton" });
+    const stageOf = (peerBytes: number, more: Partial<PlanQuery> = {}, budgetBytes = 64 * gibibyte) =>
+        planWith(root(), peerBytes, budgetBytes, more).stages[0] as OutOfCoreStage;
+
+    test("have pages near, then with the peer, then in host memory, and say how many of each", () => {
+        const without = stageOf(0);
+        expect(without.work.turns?.pages.peer).toBe(0);
+        expect(planText(planWith(root(), 0))).not.toMatch(/peer/);
+        const some = stageOf(gibibyte);
+        const { pages, device, far } = some.work.turns!;
+        expect([device, far]).toEqual([without.work.turns!.device, without.work.turns!.far]);
+        expect(pages.device).toBe(without.work.turns!.pages.device);
+        expect(pages.peer).toBe(gibibyte / pageBytes);
+        expect(pages.device + pages.peer + pages.host).toBe(some.sizes.pages);
+        expect(some.sizes.peerBytes).toBe(gibibyte);
+        expect(some.predicted.spilledBytes).toBe(without.predicted.spilledBytes);
+        const ofPeer = (2 * rows * 16 * pages.peer) / some.sizes.pages;
+        expect(some.predicted.peerBytes / ofPeer).toBeCloseTo(1, 6);
+        const text = planText(planWith(root(), gibibyte));
+        expect(text).toMatch(
+            /in turns, \d+ near to \d+ far: [\d,]+ of GPU memory, 16,384 of a peer's memory, [\d,]+ of host/
+        );
+        expect(text).toMatch(/peer: .* of them in the memory of another GPU/);
+        expect(text).toMatch(/partitioned by kernels in GPU, a peer's and host memory/);
+    });
+
+    test("need no host memory for pages that the peer has, and name both where there is too little", () => {
+        const budget = 6 * gibibyte;
+        expect(() => stageOf(0, {}, budget)).toThrow(/pages that do not fit GPU memory .* raise memory\.host$/);
+        expect(() => stageOf(gibibyte, {}, budget)).toThrow(/either GPU need .* raise memory\.host or memory\.peer$/);
+        const all = stageOf(16 * gibibyte, {}, budget);
+        expect(all.work.turns?.pages.host).toBe(0);
+        expect(all.predicted.peerBytes).toBe(all.predicted.spilledBytes);
+        expect(all.sizes.peerBytes).toBeLessThan(10 * gibibyte);
+        // None of them has to be the host's.
+        const none = stageOf(16 * gibibyte, { debug: { hostSpillBytes: 0 } }, budget);
+        expect(none.sizes.spillBytes).toBe(0);
+    });
+
+    test("keep turns that were asked for, and mapped pages a stripe or two of the host's beside", () => {
+        const asked = stageOf(gibibyte, { debug: { interleave: { device: 1, far: 19 } } });
+        expect(asked.work.turns).toMatchObject({ device: 1, far: 19, reason: "asked", pages: { peer: 2 ** 14 } });
+        const sink = "table";
+        const [listed, mapped] = (["listed", "mapped"] as const).map(
+            (pages) => stageOf(gibibyte, { sink, debug: { pages } }).sizes
+        );
+        expect(mapped!.peerBytes).toBe(listed!.peerBytes);
+        expect(mapped!.spillBytes - listed!.spillBytes).toBe(32 * mebibyte);
+    });
+
+    test("take less time with a peer behind a link of its own", () => {
+        const [host, peer] = [0, 16 * gibibyte].map((bytes) => stageOf(bytes).predicted);
+        // The first pass reads the host's memory either way.
+        expect(peer!.buildMs).toBeLessThan(host!.buildMs);
+        expect(peer!.spilledMs).toBeLessThan(host!.spilledMs / 2);
+    });
+});
+
+describe("rates", () => {
+    const rates = { devicePeerReadBytesPerMs: 200, devicePeerWriteBytesPerMs: 100 };
+    const far = { deviceFarReadBytesPerMs: 50, deviceFarWriteBytesPerMs: 40, deviceFarBothBytesPerMs: 1000 };
+
+    test("of kernels: both links at once, or one after the other where they are one", () => {
+        const [host, peer] = [
+            { in: 1000, out: 0 },
+            { in: 6000, out: 1000 }
+        ];
+        expect(tiersMs(host, peer, { ...far, ...rates })).toBeCloseTo(30);
+        expect(tiersMs(host, { in: 0, out: 0 }, { ...far, ...rates })).toBeCloseTo(20);
+        const shared = { ...far, ...rates, devicePeerReadBytesPerMs: 50 };
+        expect(tiersMs(host, peer, shared)).toBeCloseTo(20 + 120);
+    });
+
+    test("of copies, which a peer's and the host's have in the same streams", () => {
+        const copies = { deviceCopyInBytesPerMs: 50, deviceCopyOutBytesPerMs: 40, deviceCopyBothBytesPerMs: 1000 };
+        const profile: MachineProfile = { ...loadProfile(), ...copies, ...rates };
+        expect(linkMs({ profile }, 1000, 400)).toBeCloseTo(20);
+        expect(linkMs({ profile }, 1000, 400, { in: 2000, out: 0 })).toBeCloseTo(30);
+        expect(linkMs({ profile }, 1000, 400, { in: 0, out: 2000 })).toBeCloseTo(30);
+    });
+
+    test("count for the rows of either side that come first", () => {
+        const spilled = { build: 100, probe: 300 };
+        expect(expectedOnPeer(spilled, { peerBytes: 60 })).toEqual({ build: 60, probe: 0 });
+        expect(expectedOnPeer(spilled, { peerBytes: 150 })).toEqual({ build: 100, probe: 50 });
+        expect(expectedOnPeer(spilled, { peerBytes: 1000 })).toEqual(spilled);
+    });
+
+    test.each(Object.entries(roots))(
+        "make a %s that spills there faster than one that spills to the host",
+        (_, root) => {
+            const [host, peer] = [0, 16 * gibibyte].map((bytes) => planWith(root(), bytes).stages[0]!);
+            expect(peer!.predictedMs).toBeLessThan(host!.predictedMs);
+        }
+    );
 });

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { deviceConstants } from "../../../model/device-constants.js";
+import type { Interleave } from "../../../model/experiment.js";
 import type {
     OutOfCoreCoherent,
     OutOfCoreFilter,
@@ -64,17 +65,34 @@ function workOf(
     };
 }
 
+/** How many pages lie where. */
+function pagesOf({ sizes: { pages }, shares }: CoherentSizes): OutOfCoreTurns["pages"] {
+    const [device, peer] = [Math.round(pages * shares.near), Math.round(pages * shares.peer)];
+    return { device, peer, host: pages - device - peer };
+}
+
 /** Where pages lie: as was asked for, as many of GPU memory as fit, or fewer where their speeds say that. */
 function withTurns(request: CoherentSizeRequest, load: JoinLoad): { chosen: CoherentSizes; turns: OutOfCoreTurns } {
     const chosen = chooseCoherentSizes(request);
     const { interleave, residentShare } = request.debug;
     const isAsked = interleave !== undefined || residentShare !== undefined || request.isUncached === true;
-    if (isAsked) return { chosen, turns: { ...(interleave ?? turnsOf(chosen.nearShare)), reason: "asked" } };
-    const share = bestNearShare(chosen.nearShare, (near) => phasesMs(predictCoherent(load, chosen.rowBytes, near)));
-    if (share === chosen.nearShare) return { chosen, turns: { ...turnsOf(share), reason: "capacity" } };
+    const told = (turns: Interleave, from: CoherentSizes, reason: OutOfCoreTurns["reason"]) => ({
+        chosen: from,
+        turns: { ...turns, pages: pagesOf(from), reason }
+    });
+    const most = chosen.shares.near;
+    if (isAsked) return told(interleave ?? turnsOf(most), chosen, "asked");
+    const share = bestNearShare(most, (near) => {
+        const peer = Math.min(chosen.peerMost, 1 - near);
+        return phasesMs(predictCoherent(load, chosen.rowBytes, { near, peer }));
+    });
     const turns = turnsOf(share);
-    const fewer = chooseCoherentSizes({ ...request, debug: { ...request.debug, interleave: turns } });
-    return { chosen: fewer, turns: { ...turns, reason: "bandwidth" } };
+    if (share === most) return told(turns, chosen, "capacity");
+    return told(
+        turns,
+        chooseCoherentSizes({ ...request, debug: { ...request.debug, interleave: turns } }),
+        "bandwidth"
+    );
 }
 
 /** The join by kernels alone. Throws NotOnDevice with why they cannot make it. */
@@ -88,14 +106,14 @@ export function coherentDraft(facts: JoinFacts): JoinDraft {
     const load = loadOf(facts, { layout, costs: gatherCostsOf(facts, 1) });
     const request = { ...sizeRequestOf(facts, load), isUncached: node.algorithm === "triton-uncached" };
     const { chosen, turns } = withTurns(request, load);
-    const { sizes, coherent, deviceBytes, rowBytes, nearShare } = chosen;
+    const { sizes, coherent, deviceBytes, rowBytes, shares } = chosen;
     return {
         ...{ sizes, coherent, baseline: null, deviceBytes, layout },
-        predicted: predictCoherent(load, rowBytes, nearShare),
+        predicted: predictCoherent(load, rowBytes, shares),
         filter: noFilter(query.debug.filter),
         heldBytes: load.heldBytes,
         rings: ringBytes(request.memory, sizes),
         work: { ...workOf(request, chosen, estimator.of(node[sides.build]).rows), turns },
-        way: "partitioned by kernels in GPU and host memory"
+        way: `partitioned by kernels in GPU${shares.peer > 0 ? ", a peer's" : ""} and host memory`
     };
 }

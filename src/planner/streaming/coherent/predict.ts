@@ -2,8 +2,8 @@
 import type { MachineProfile } from "../../../machine/profile.js";
 import type { OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
 import { phaseParts, type JoinLoad } from "../join/predict.js";
-import { isJoinedByTables } from "./sizes.js";
-import { readMs } from "../link.js";
+import { readMs, type PeerBytes } from "../link.js";
+import { isJoinedByTables, type PageShares } from "./sizes.js";
 
 type FarSpeeds = Pick<
     MachineProfile,
@@ -25,42 +25,59 @@ export function farMs(bytesIn: number, bytesOut: number, speeds: FarSpeeds): num
     );
 }
 
+type TierSpeeds = FarSpeeds & Pick<MachineProfile, "devicePeerReadBytesPerMs" | "devicePeerWriteBytesPerMs">;
+
+/**
+ * The same of kernels that also read and write a peer's memory, whose pages lie between those of the host. Over a link
+ * of its own that goes on at the same time; a peer that is reached no faster than the host is takes its turn on the
+ * host's link.
+ */
+export function tiersMs(host: PeerBytes, peer: PeerBytes, speeds: TierSpeeds): number {
+    const hostMs = farMs(host.in, host.out, speeds);
+    const peerMs = Math.max(peer.in / speeds.devicePeerReadBytesPerMs, peer.out / speeds.devicePeerWriteBytesPerMs);
+    const hasOwnLink = speeds.devicePeerReadBytesPerMs > speeds.deviceFarReadBytesPerMs;
+    return hasOwnLink ? Math.max(hostMs, peerMs) : hostMs + peerMs;
+}
+
 /** Bytes of GPU memory that a join moves for each byte of a row of either side, beside reads of near pages. */
 const tableMoves = { build: 2, probe: 2 } as const;
 const indexMoves = { build: 9, probe: 2 } as const;
 
 /**
- * Bytes per direction of the link, and how long its phases take. Of n rows of t bytes on both sides and a share f of
+ * Bytes per direction of all links, and how long its phases take. Of n rows of t bytes on both sides and a share f of
  * pages in GPU memory, n t come in for the first pass while (1 - f) n t go out, and (1 - f) n t come in again for the
- * join while result rows go out. Meanwhile GPU memory moves f n t in either phase, and what joining takes beside. A
- * side without a value is read as keys alone and written as keys that stand twice.
+ * join while result rows go out, both to a peer and to the host as their pages lie. Meanwhile GPU memory moves f n t in
+ * either phase, and what joining takes beside. A side without a value is read as keys alone and written as keys that
+ * stand twice.
  */
-export function predictCoherent(load: JoinLoad, rowBytes: number, nearShare: number): OutOfCorePrediction {
+export function predictCoherent(load: JoinLoad, rowBytes: number, shares: PageShares): OutOfCorePrediction {
     const { inputs, resultBytes, gatherMs, outMs } = phaseParts(load);
-    const farBytesOf = (side: "build" | "probe"): number => load.rows[side] * rowBytes * (1 - nearShare);
-    const far = { build: farBytesOf("build"), probe: farBytesOf("probe") };
-    const farBytes = far.build + far.probe;
+    const sidesOf = (share: number) => ({
+        build: load.rows.build * rowBytes * share,
+        probe: load.rows.probe * rowBytes * share
+    });
+    const near = sidesOf(shares.near);
+    const peer = sidesOf(shares.peer);
+    const host = sidesOf(Math.max(0, 1 - shares.near - shares.peer));
+    const [peerBytes, hostBytes] = [peer.build + peer.probe, host.build + host.probe];
+    const farBytes = peerBytes + hostBytes;
     const startMs = load.profile.deviceInputStartMs;
-    const near = { build: load.rows.build * rowBytes * nearShare, probe: load.rows.probe * rowBytes * nearShare };
     const moves = isJoinedByTables(load.layout.join) ? tableMoves : indexMoves;
     const joinedBytes = (load.rows.build * moves.build + load.rows.probe * moves.probe) * rowBytes;
     const nearMs = (bytes: number): number => bytes / load.profile.deviceMemoryBytesPerMs;
-    const kernelsMs = (bytesIn: number, bytesOut: number): number => farMs(bytesIn, bytesOut, load.profile);
+    const partitionMs = (side: "build" | "probe"): number =>
+        tiersMs({ in: inputs[side], out: host[side] }, { in: 0, out: peer[side] }, load.profile);
     return {
         h2dBytes: Math.ceil(inputs.build + inputs.probe + farBytes),
         d2hBytes: Math.ceil(farBytes + resultBytes),
         spilledBytes: Math.ceil(farBytes),
-        ...{ peerBytes: 0, diskBytes: 0, droppedRows: 0 },
+        peerBytes: Math.ceil(peerBytes),
+        ...{ diskBytes: 0, droppedRows: 0 },
         buildMs:
-            startMs +
-            Math.max(
-                kernelsMs(inputs.build, far.build),
-                nearMs(near.build),
-                readMs(load, inputs.build + load.heldBytes)
-            ),
-        probeMs: startMs + Math.max(kernelsMs(inputs.probe, far.probe), nearMs(near.probe), readMs(load, inputs.probe)),
+            startMs + Math.max(partitionMs("build"), nearMs(near.build), readMs(load, inputs.build + load.heldBytes)),
+        probeMs: startMs + Math.max(partitionMs("probe"), nearMs(near.probe), readMs(load, inputs.probe)),
         spilledMs: Math.max(
-            kernelsMs(farBytes, resultBytes),
+            tiersMs({ in: hostBytes, out: resultBytes }, { in: peerBytes, out: 0 }, load.profile),
             nearMs(near.build + near.probe + joinedBytes + resultBytes),
             outMs
         ),

@@ -43,13 +43,22 @@ export interface CoherentSizeRequest extends CoherentRequest, SizeLimits {
     readonly isUncached?: boolean;
 }
 
+/** Parts of all pages; the others lie in host memory. */
+export interface PageShares {
+    /** In GPU memory. */
+    readonly near: number;
+    /** In the memory of another GPU. */
+    readonly peer: number;
+}
+
 export interface CoherentSizes {
     readonly sizes: OutOfCoreSizes;
     readonly coherent: OutOfCoreCoherent;
     /** GPU memory that the join is expected to take. */
     readonly deviceBytes: number;
-    /** Share of all pages that lies in GPU memory. */
-    readonly nearShare: number;
+    readonly shares: PageShares;
+    /** Part of all pages that the other GPU has room for. */
+    readonly peerMost: number;
     readonly rowBytes: number;
     /** The second pass has so many radix bits. */
     readonly splitBits: number;
@@ -106,7 +115,7 @@ function sizesOf(request: CoherentSizeRequest): { sizes: OutOfCoreSizes; told: C
         radixBits: chooseRadixBits(request, rowBytes),
         pageRows: pageBytes / rowBytes,
         ...{ chunkSlots: farChunkSlots, resultSlots, residentPartitions: 0 },
-        ...{ peerBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
+        ...{ peerBytes: 0, diskBlockBytes: 0, diskBlocks: 0 }, // pages of a peer are counted when near ones are known
         filterWords: 0,
         ...{ pages: 0, spillBlockBytes: pageBytes, spillBytes: 0 }
     };
@@ -161,20 +170,27 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
     const other = { partitioner: partitioner ?? "hierarchical", partitionBlocks, secondRadixBits };
     const surelyNear = interleave === null ? nearPages(near, deviceBytes, coherentMemory(request, sizes, other)) : near;
     const listedPages = Math.min(pages, Math.ceil((pages - surelyNear) * pagesSlack) + pagesSpare);
-    const farPages = listedPages + (debug.pages === "mapped" ? mappedStripeBytesMost / told.pageBytes : 0);
+    const peerRoom = Math.floor((request.peerBytes ?? 0) / told.pageBytes);
+    const peerPages = Math.min(peerRoom, listedPages);
+    const stripes = debug.pages === "mapped" ? mappedStripeBytesMost / told.pageBytes : 0;
+    // Stripes of a peer are rounded down, those of the host up.
+    const hostPages = listedPages - peerPages + (peerPages > 0 ? 2 : 1) * stripes;
     const pinned = pinnedBytes(ringBytes(memory, sizes));
     const free = Math.floor(Math.min(hostBytes - pinned, debug.hostSpillBytes ?? Infinity));
-    const farBytes = farPages * told.pageBytes;
-    if (farBytes > free) {
+    const hostPageBytes = hostPages * told.pageBytes;
+    if (hostPageBytes > free) {
         throw new NotOnDevice(
-            `pages that do not fit GPU memory need about ${formatBytes(farBytes)} of host memory, ` +
-                `${formatBytes(Math.max(0, free))} are left of the budget; raise memory.host`
+            `pages that do not fit ${peerPages > 0 ? "memory of either GPU" : "GPU memory"} need about ` +
+                `${formatBytes(hostPageBytes)} of host memory, ${formatBytes(Math.max(0, free))} are left of the ` +
+                `budget; raise memory.host${peerPages > 0 ? " or memory.peer" : ""}`
         );
     }
     return {
         sizes: {
             ...sizes,
-            spillBytes: sparing ? farBytes : Math.min(free, Math.max(farBytes, pages * told.pageBytes))
+            peerBytes: Math.min(peerRoom, peerPages + stripes) * told.pageBytes,
+            // Where there is room for them, all pages of the peer may be the host's, if it has less than it had.
+            spillBytes: sparing ? hostPageBytes : Math.min(free, Math.max(hostPageBytes, pages * told.pageBytes))
         },
         coherent: {
             ...{ deviceBytes, partitioner: partitioner ?? "auto", partitionBlocks, gatherBlocks },
@@ -183,7 +199,8 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
             perfectHash: isPerfectlyHashed(memory.shape, debug)
         },
         deviceBytes: taken + near * told.pageBytes,
-        nearShare: near / pages,
+        shares: { near: near / pages, peer: Math.min(peerRoom, pages - near) / pages },
+        peerMost: peerRoom / pages,
         ...{ rowBytes, splitBits }
     };
 }

@@ -84,7 +84,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         // Words of keys are checked by the host.
         groups: sink === "count" && words === 0 ? 0 : groups,
         spilledBytes,
-        peerBytes: expectedOnPeer(spilledBytes, sizes),
+        peerBytes: expectedOnPeer({ build: spilledBytes, probe: 0 }, sizes).build,
         diskBytes: expectedOnDisk({ build: spilledBytes, probe: 0 }, sizes).build,
         spilledShare: rows === 0 ? 0 : spilledRows / rows,
         workers: host.threads

@@ -55,27 +55,27 @@ function numberingMs({ layout, rows, distinctKeys, workers }: GroupLoad): number
 
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
 export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
-    const { layout, rows, groups, spilledBytes, diskBytes, spilledShare, profile } = load;
+    const { layout, rows, groups, spilledBytes, peerBytes, diskBytes, spilledShare, profile } = load;
     const { group } = layout;
     const inputBytes = rows * inputRowBytes(group.keyBytes, group.widths, group.nullGroup);
     const resultBytes = groups * load.memory.resultRowBytes;
     const arrowBytes = groups * sumOf(layout.columns.map(({ type }) => Math.max(1, type.byteWidth)));
     const result = { bytes: arrowBytes, sharedColumns: layout.columns.length };
-    const outMs = (share: number, bytesIn: number): number =>
-        Math.max(linkMs(load, bytesIn, resultBytes * share), share * deliveryMs(load, result));
-    const residentMs = outMs(1 - spilledShare, 0);
+    const outMs = (share: number, bytesIn: number, peerIn: number): number =>
+        Math.max(linkMs(load, bytesIn, resultBytes * share, { in: peerIn, out: 0 }), share * deliveryMs(load, result));
+    const residentMs = outMs(1 - spilledShare, 0, 0);
     // Rows come back while groups of resident partitions leave, too.
-    const givenMs = Math.max(outMs(1, spilledBytes), diskBytes / profile.spillReadBytesPerMs);
+    const givenMs = Math.max(outMs(1, spilledBytes - peerBytes, peerBytes), diskBytes / profile.spillReadBytesPerMs);
     return {
         h2dBytes: Math.ceil(inputBytes + spilledBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
-        peerBytes: Math.ceil(load.peerBytes),
+        peerBytes: Math.ceil(peerBytes),
         diskBytes: Math.ceil(diskBytes),
         readMs:
             profile.deviceInputStartMs +
             Math.max(
-                linkMs(load, inputBytes, spilledBytes),
+                linkMs(load, inputBytes, spilledBytes - peerBytes, { in: 0, out: peerBytes }),
                 fillMs(load, load.filling) + numberingMs(load),
                 diskBytes / profile.spillWriteBytesPerMs
             ),

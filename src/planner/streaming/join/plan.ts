@@ -31,7 +31,7 @@ function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
     const predicted = predictOutOfCore({
         ...load,
         spilled,
-        onPeer: expectedOnPeer(spilled.build + spilled.probe, sizes),
+        onPeer: expectedOnPeer(spilled, sizes),
         onDisk: expectedOnDisk(spilled, sizes),
         chunks: chunksOf(rows, sizes),
         probeReads: reads,

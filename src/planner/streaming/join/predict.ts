@@ -30,7 +30,7 @@ export type OutOfCorePhases = Pick<OutOfCorePrediction, "buildMs" | "probeMs" | 
 export interface LinkLoad extends JoinLoad {
     readonly spilled: { readonly build: number; readonly probe: number };
     /** The part of these bytes that goes to another GPU. */
-    readonly onPeer: number;
+    readonly onPeer: { readonly build: number; readonly probe: number };
     /** The part of them that goes to disk. */
     readonly onDisk: { readonly build: number; readonly probe: number };
     readonly chunks: { readonly build: number; readonly probe: number };
@@ -96,11 +96,14 @@ export function phaseParts(load: JoinLoad) {
 
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
 export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
-    const { spilled, onDisk, residentShare, chunks, profile } = load;
-    const { inputs, resultBytes, gatherMs, outMs } = phaseParts(load);
+    const { spilled, onPeer, onDisk, residentShare, chunks, profile } = load;
+    const { inputs, resultBytes, gatherMs, outMs: deliverMs } = phaseParts(load);
     const { build, probe } = inputs;
     const spilledBytes = spilled.build + spilled.probe;
     const backBytes = spilled.build + spilled.probe * load.probeReads;
+    const peerBackBytes = onPeer.build + onPeer.probe * load.probeReads;
+    const outMs = (side: "build" | "probe", bytesIn: number, moreOut: number): number =>
+        linkMs(load, bytesIn, spilled[side] - onPeer[side] + moreOut, { in: 0, out: onPeer[side] });
     const diskBytes = onDisk.build + onDisk.probe;
     const diskReadBytes = onDisk.build + onDisk.probe * load.probeReads;
     const chunksMs = (side: "build" | "probe", ms: number): number =>
@@ -111,27 +114,28 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
         h2dBytes: Math.ceil(build + probe + backBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
-        peerBytes: Math.ceil(load.onPeer),
+        peerBytes: Math.ceil(onPeer.build + onPeer.probe),
         diskBytes: Math.ceil(diskBytes),
         droppedRows: Math.round(load.droppedRows),
         buildMs:
             startMs +
             Math.max(
-                chunksMs("build", linkMs(load, build, spilled.build)),
+                chunksMs("build", outMs("build", build, 0)),
                 fillMs(load, load.filling.build) + readMs(load, load.heldBytes),
                 writeMs(onDisk.build)
             ),
         probeMs:
             startMs +
             Math.max(
-                chunksMs("probe", linkMs(load, probe, spilled.probe + resultBytes * residentShare)),
+                chunksMs("probe", outMs("probe", probe, resultBytes * residentShare)),
                 fillMs(load, load.filling.probe),
-                residentShare * outMs,
+                residentShare * deliverMs,
                 writeMs(onDisk.probe)
             ),
         spilledMs: Math.max(
-            linkMs(load, backBytes, resultBytes * (1 - residentShare)) + load.backStartMs,
-            (1 - residentShare) * outMs,
+            linkMs(load, backBytes - peerBackBytes, resultBytes * (1 - residentShare), { in: peerBackBytes, out: 0 }) +
+                load.backStartMs,
+            (1 - residentShare) * deliverMs,
             diskReadBytes / profile.spillReadBytesPerMs
         ),
         gatherMs

@@ -5,17 +5,8 @@ import type { KeySpec } from "../../../model/column-type.js";
 import { otherSide } from "../../join-sides.js";
 import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
 import { inputRowBytes } from "../chunk-rows.js";
-import {
-    columnsOf,
-    deliveryMs,
-    fillingOf,
-    fillMs,
-    linkMs,
-    readMs,
-    type Delivered,
-    type Filling,
-    type Movers
-} from "../link.js";
+import { columnsOf, deliveryMs, fillingOf, fillMs, linkMs, readMs } from "../link.js";
+import type { Delivered, Filling, Movers, PeerBytes } from "../link.js";
 import { expectedOnDisk, expectedOnPeer } from "../spill.js";
 import type { SizedOperator, TreeSizes } from "./sizes.js";
 
@@ -35,6 +26,8 @@ interface FlowLoad {
     readonly filling: Filling;
     readonly outBytes: number;
     readonly backBytes: number;
+    /** The parts of both in the memory of another GPU. */
+    readonly peer: PeerBytes;
     /** Chunks that its operators get from each other, and their rows. */
     readonly pipedChunks: number;
     readonly pipedRows: number;
@@ -83,6 +76,17 @@ function chunksOf(of: SizedOperator | undefined, input: number): number {
     return Math.ceil((of.rowsIn[input] ?? 0) / Math.max(1, sizes.chunkRows));
 }
 
+function sizesOf({ sized }: SizedOperator): TreeSizes {
+    return (sized.kind === "join" ? sized.join : sized.group).sizes;
+}
+
+/** Of each input, what is expected in the memory of another GPU. */
+function onPeerOf(one: SizedOperator): readonly [number, number] {
+    const [build = 0, probe = 0] = one.spilledBytes;
+    const found = expectedOnPeer({ build, probe }, sizesOf(one));
+    return [found.build, found.probe];
+}
+
 function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
     const passed = flow.steps.map(({ operator, input }) => ({ of: load.operators[operator], input }));
     const spilled = passed.map(({ of, input }) => of?.spilledBytes[input] ?? 0);
@@ -96,6 +100,10 @@ function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
         pipedChunks: sumOf(passed.slice(1).map(({ of, input }) => chunksOf(of, input))),
         pipedRows: sumOf(passed.slice(1).map(({ of, input }) => of?.rowsIn[input] ?? 0)),
         backBytes: sumOf(ended.map(({ of }) => sumOf([...(of?.spilledBytes ?? [])]))),
+        peer: {
+            in: sumOf(ended.map(({ of }) => (of === undefined ? 0 : sumOf([...onPeerOf(of)])))),
+            out: sumOf(passed.map(({ of, input }) => (of === undefined ? 0 : (onPeerOf(of)[input] ?? 0))))
+        },
         isLast: at === load.flows.length - 1
     };
 }
@@ -106,8 +114,7 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
     const [root] = operators;
     const resultBytes = root === undefined || load.sink === "count" ? 0 : root.rowsOut * root.resultRowBytes;
     const flows = load.flows.map((flow, at) => loadOf(load, flow, at));
-    const sizesOf = ({ sized }: SizedOperator): TreeSizes => (sized.kind === "join" ? sized.join : sized.group).sizes;
-    const peerBytes = sumOf(operators.map((one) => expectedOnPeer(sumOf([...one.spilledBytes]), sizesOf(one))));
+    const peerBytes = sumOf(operators.map((one) => sumOf([...onPeerOf(one)])));
     const disk = operators.map((one) => {
         const { spilledBytes } = one;
         const [build = 0, probe = 0] = spilledBytes;
@@ -116,17 +123,18 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
     const diskBytes = sumOf(disk);
     const diskMs = diskBytes / profile.spillWriteBytesPerMs + diskBytes / profile.spillReadBytesPerMs;
     const flowMs = (flow: FlowLoad): number => {
-        const { inBytes, outBytes, backBytes, pipedChunks, pipedRows, isLast } = flow;
+        const { inBytes, peer, pipedChunks, pipedRows, isLast } = flow;
+        const [outBytes, backBytes] = [flow.outBytes - peer.out, flow.backBytes - peer.in];
         const downBytes = isLast ? resultBytes : 0;
         const fillingMs = fillMs(load, flow.filling) + (isLast ? readMs(load, load.heldBytes) : 0);
-        const readingMs = Math.max(linkMs(load, inBytes, outBytes), fillingMs);
+        const readingMs = Math.max(linkMs(load, inBytes, outBytes, { in: 0, out: peer.out }), fillingMs);
         const wholeMs = Math.max(
-            linkMs(load, inBytes + backBytes, outBytes + downBytes),
+            linkMs(load, inBytes + backBytes, outBytes + downBytes, peer),
             isLast ? deliveryMs(load, load.result) : 0
         );
         // Spilled rows come back when all of an input has been read.
         const workMs = (pipedRows * pipedRowNs) / nsPerMs;
-        const movedMs = Math.max(wholeMs, readingMs + linkMs(load, backBytes, 0), workMs);
+        const movedMs = Math.max(wholeMs, readingMs + linkMs(load, backBytes, 0, { in: peer.in, out: 0 }), workMs);
         return profile.deviceInputStartMs + movedMs + pipedChunks * pipedChunkMs + (isLast ? diskMs : 0);
     };
     const spilledBytes = sumOf(flows.map(({ outBytes }) => outBytes));

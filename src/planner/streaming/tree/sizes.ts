@@ -108,7 +108,7 @@ function sizedByKernels(facts: TreeFacts, operator: JoinOperator, share: Operato
         requirePerfectKeys(node, sides.build, estimator, query.policy ?? defaultPolicy);
     }
     const request = coherentRequest(facts, operator, share);
-    const { sizes, coherent, deviceBytes, rowBytes, nearShare } = chooseCoherentSizes(request);
+    const { sizes, coherent, deviceBytes, rowBytes, shares } = chooseCoherentSizes(request);
     const memory = request.memory.of(sizes);
     const gives = layout.join.result === "rows";
     const rowsIn = [request.buildRows, request.probeRows];
@@ -118,8 +118,8 @@ function sizedByKernels(facts: TreeFacts, operator: JoinOperator, share: Operato
         rowsIn,
         rowsOut: rowsOf(estimator, node),
         deviceBytes,
-        spilledBytes: rowsIn.map((rows) => rows * rowBytes * (1 - nearShare)),
-        residentShare: nearShare,
+        spilledBytes: rowsIn.map((rows) => rows * rowBytes * (1 - shares.near)),
+        residentShare: shares.near,
         chunkBytes: [memory.chunkBytes.build, memory.chunkBytes.probe],
         resultBytes: gives ? memory.resultBytes : 0,
         resultRowBytes: gives ? request.memory.resultRowBytes : 0,
