@@ -62,6 +62,7 @@ StripeShares CoherentShape::shares(Device& device, const CoherentJoinSpec& spec,
     const uint64_t free_bytes = std::min(device.memory().free_bytes(), limit_of(spec, device));
     const uint64_t near = wanted.empty() ? near_pages(free_bytes) : wanted.stripes_before(pages, PageTier::kDevice);
     const uint64_t there = peer == nullptr ? 0 : peer_pages(spec, *peer, page_bytes());
+    device.make_current();  // the peer was, for its free memory
     if (there == 0 && !wanted.empty()) return spec.options.shares;
     StripeShares shares;
     shares.device = static_cast<uint32_t>(near);

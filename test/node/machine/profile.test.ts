@@ -51,6 +51,17 @@ describe("a machine profile", () => {
         expect(withDevice(own, "NVIDIA T4")).toEqual(own);
     });
 
+    test("may leave out rates of a second GPU, which are those of the default then", () => {
+        const gpu = readFileSync(h200, "utf8");
+        const alone = write(gpu.replace(/^device_peer_.*$/gm, ""));
+        expect(readProfileFile(alone).gpu).not.toHaveProperty("devicePeerReadBytesPerMs");
+        expect(readProfile(alone)).toEqual({ ...loadProfile(), name: "h200" });
+        const measured = write(gpu.replace(/^(device_peer_read_bytes_per_ms): \d+$/m, "$1: 25000000"));
+        expect(readProfile(measured)).toEqual({ ...loadProfile(), name: "h200", devicePeerReadBytesPerMs: 25e6 });
+        const none = write(gpu.replace(/^(device_peer_write_bytes_per_ms): \d+$/m, "$1: 0"));
+        expect(() => readProfile(none)).toThrow(/device_peer_write_bytes_per_ms/);
+    });
+
     test("may say how runs of an algorithm differed", () => {
         const fit = "device_algorithms: { phj-ur: { match: { factor: 1.5, fixed_ms: 0.25 } } }\n";
         const gpu = readFileSync(h200, "utf8").replace(/^device_algorithms:[^]*/m, "");
