@@ -55,23 +55,29 @@ export interface OutOfCoreGroup {
 /** What the group-by is whatever way its rows take: all but the sizes. */
 export type OutOfCoreGroupShape = Omit<OutOfCoreGroup, "sizes">;
 
+export type OutOfCoreTextExtreme = "leastText" | "largestText";
 export type OutOfCoreHalf = "half0" | "half1";
 export type OutOfCoreQuarter = "quarter0" | "quarter1" | "quarter2" | "quarter3";
 
 /**
  * A column of the chunks: values (of text its number), 64 bits of a decimal of 128 which say the same, half of 64 bits,
- * a half or a quarter of 128, numbered from the lowest, or a byte per row that says whether there is a value. column:
- * of the source, rowNumberColumn, or keyWordColumn; those come first, and so do the least and greatest value of each
- * among the aggregates.
+ * a half or a quarter of 128, numbered from the lowest, or a byte per row that says whether there is a value. Of text
+ * also words of which the largest in a group has the number of the least or of the largest text in its low half, and 0
+ * for NULL. column: of the source, rowNumberColumn, or keyWordColumn; those come first, and so do the least and greatest
+ * value of each among the aggregates.
  */
 export interface OutOfCoreChunkColumn {
     readonly column: number;
     readonly validity: boolean;
-    readonly part: "whole" | "narrow" | "low" | "high" | OutOfCoreHalf | OutOfCoreQuarter;
+    readonly part: "whole" | "narrow" | "low" | "high" | OutOfCoreTextExtreme | OutOfCoreHalf | OutOfCoreQuarter;
     /** What stands for NULL: what changes no sum, no maximum, no minimum. */
     readonly fill: "none" | "zero" | "least" | "largest";
     /** Instead, bytes: 1 where a value, compared as this key, comes with the side's keys for the first time. */
     readonly distinct: KeySpec | null;
+}
+
+export function isTextExtreme(part: OutOfCoreChunkColumn["part"]): part is OutOfCoreTextExtreme {
+    return part === "leastText" || part === "largestText";
 }
 
 /** How a result column is made of those that leave the GPU: the key, [the byte,] the aggregates. */

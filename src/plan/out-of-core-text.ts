@@ -2,7 +2,7 @@
 // What explain says of stages out of core.
 import { keyWordColumn } from "../model/column-type.js";
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
-import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
+import { isTextExtreme, type OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "./out-of-core-tree-stage.js";
 import type {
     OutOfCoreBaseline,
@@ -192,9 +192,11 @@ function gatherLines(
 /** What workers do with rows that the GPU does not, if anything. */
 function numberedLines({ side }: OutOfCoreGroupStage["layout"]): string[] {
     const counted = side.columns.filter(({ distinct }) => distinct !== null).length;
+    const extremes = side.columns.filter(({ part }) => isTextExtreme(part)).length;
     const parts = [
         side.numbered ? "number the keys of each row together" : "",
-        counted > 0 ? `look whether values of ${counted} column${counted === 1 ? "" : "s"} came with them before` : ""
+        counted > 0 ? `look whether values of ${counted} column${counted === 1 ? "" : "s"} came with them before` : "",
+        extremes > 0 ? `compare texts of ${extremes} column${extremes === 1 ? "" : "s"} within their groups` : ""
     ].filter((part) => part !== "");
     const words = side.columns.filter(({ column }) => column === keyWordColumn).length;
     return [

@@ -50,7 +50,7 @@ const keyPairs = [
 /** Kinds of keys of groups, of values that are told apart, and of those that have an order. */
 const groupKeys = ["v16", "flag", "day", "word", "text", "i32", "i64", "v64", "float", "price"];
 const distinctKinds = ["v16", "flag", "day", "word", "text", "i32", "i64", "price"];
-const orderedKinds = ["v16", "i32", "day", "price"];
+const orderedKinds = ["v16", "i32", "day", "price", "text"];
 
 /** Numbers below `domain`: all alike, more small ones than large ones, or one more often than all others. */
 const draws = [

@@ -30,6 +30,7 @@ const aggregateSets = [
     { least: { min: "p_float64_l" }, most: { max: "p_float64_l" } },
     { n: { count: "*" }, some: { count: "p_decimal_l" } },
     { words: { count: "p_dictionary_l" }, texts: { count: "p_text_l" } },
+    { least: { min: "p_text_l" }, most: { max: "p_text_l" }, bytes: { max: "p_binary_l" } },
     { sum: { sum: "p_decimal_l" }, mean: { mean: "p_decimal_l" } },
     { least: { min: "p_decimal_l" }, most: { max: "p_decimal_l" }, first: { first: "p_decimal_l" } },
     { text: { first: "p_text_l" }, word: { first: "p_dictionary_l" }, flag: { first: "p_bool_l" } },

@@ -146,6 +146,8 @@ ChunkPart decode_chunk_part(const Field& field) {
                                     {"narrow", ChunkPart::kNarrow},
                                     {"low", ChunkPart::kLow},
                                     {"high", ChunkPart::kHigh},
+                                    {"leastText", ChunkPart::kLeastText},
+                                    {"largestText", ChunkPart::kLargestText},
                                     {"half0", ChunkPart::kHalf0},
                                     {"half1", ChunkPart::kHalf1},
                                     {"quarter0", ChunkPart::kQuarter0},

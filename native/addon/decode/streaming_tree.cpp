@@ -187,7 +187,8 @@ class FlowDecoder {
         check_has_keys(side, first, flow.side.keys.size());
         const bool of_group = join_of(first) == nullptr;
         const auto is_strange = [of_group](const ChunkColumn& column) {
-            return column.distinct.has_value() || (of_group && column.column == kKeyWordColumn);
+            return column.distinct.has_value() || is_text_extreme(column.part) ||
+                   (of_group && column.column == kKeyWordColumn);
         };
         const std::vector<ChunkColumn>& columns = flow.side.columns;
         if (flow.side.numbered || std::any_of(columns.begin(), columns.end(), is_strange))

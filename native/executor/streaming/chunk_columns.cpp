@@ -99,6 +99,10 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, cons
             const TypePtr& type = source.columns()[static_cast<size_t>(column.column)];
             made.view = view_of(column.column);
             if (column.distinct) made.distinct.emplace(tuples_with(*column.distinct, type, made.view));
+            if (is_text_extreme(column.part)) {
+                SPILLWAY_CHECK(texts_.extremes != nullptr);
+                if (!groups_) groups_.emplace(tuple_parts(), *texts_.codes);
+            }
             made.width = chunk_width(column, *type);
         }
         SPILLWAY_CHECK(made.width > 0);
@@ -142,9 +146,7 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
     SPILLWAY_CHECK(!keys_.empty() && null_byte_ < 0);
     if (as.mode == OutOfCoreKeys::kNumbered) {
         SPILLWAY_CHECK(key_bytes_ == sizeof(uint32_t) && texts_.codes != nullptr);
-        std::vector<KeyTuples::Key> parts;
-        for (const Key& key : keys_) parts.push_back({key.part, key.view});
-        tuples_.emplace(std::move(parts), *texts_.codes);
+        tuples_.emplace(tuple_parts(), *texts_.codes);
         nullable_ = false;
         return;
     }
@@ -161,11 +163,16 @@ ChunkWriter ChunkColumns::writer(MemoryBudget& budget) const {
     return made;
 }
 
+std::vector<KeyTuples::Key> ChunkColumns::tuple_parts() const {
+    std::vector<KeyTuples::Key> parts;
+    for (const Key& key : keys_) parts.push_back({key.part, key.view});
+    return parts;
+}
+
 // The keys of a row and a value of it.
 KeyTuples ChunkColumns::tuples_with(const KeySpec& spec, const TypePtr& type, size_t view) const {
     SPILLWAY_CHECK(texts_.codes != nullptr && texts_.seen != nullptr);
-    std::vector<KeyTuples::Key> parts;
-    for (const Key& key : keys_) parts.push_back({key.part, key.view});
+    std::vector<KeyTuples::Key> parts = tuple_parts();
     KeyTuples::Key value;
     value.part.spec = spec;
     value.part.type = type;
@@ -218,6 +225,7 @@ void ChunkColumns::write_column(const Column& column, const std::vector<ColumnVi
         return;
     }
     if (column.distinct) return write_distinct(column, views, rows, out);
+    if (is_text_extreme(column.from.part)) return write_extremes(column, views, rows, writer, out);
     const ColumnView& view = views[column.view];
     if (!column.from.validity && is_text(*view.type)) {
         SPILLWAY_CHECK(writer.texts.has_value());
@@ -272,6 +280,32 @@ void ChunkColumns::write_distinct(const Column& column, const std::vector<Column
         const uint8_t* next = is_new;
         for (uint64_t i = 0; i < count; ++i) {
             out[done + i] = values.is_valid(static_cast<int64_t>(done + i)) ? *next++ : 0;
+        }
+    }
+}
+
+// As above, the number of the column tells groups of one from those of another.
+void ChunkColumns::write_extremes(const Column& column, const std::vector<ColumnView>& views, uint64_t rows,
+                                  ChunkWriter& writer, uint8_t* out) const {
+    const bool is_least = column.from.part == ChunkPart::kLeastText;
+    const uint64_t bytes = groups_->bytes();
+    const auto number = static_cast<uint32_t>(&column - columns_.data());
+    const ColumnView& values = views[column.view];
+    std::vector<uint8_t> tuples(kTupleRows * bytes);
+    std::vector<uint8_t> group(bytes + sizeof number);
+    std::memcpy(group.data() + bytes, &number, sizeof number);
+    for (uint64_t done = 0; done < rows; done += kTupleRows) {
+        const uint64_t count = std::min(kTupleRows, rows - done);
+        groups_->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
+        for (uint64_t i = 0; i < count; ++i, out += sizeof(uint64_t)) {
+            const auto row = static_cast<int64_t>(done + i);
+            uint64_t word = 0;
+            if (values.is_valid(row)) {
+                if (bytes > 0) std::memcpy(group.data(), tuples.data() + i * bytes, bytes);
+                const uint32_t code = writer.texts->add(byte_string(values, row));
+                word = texts_.extremes->offer({group.data(), group.size()}, code, is_least);
+            }
+            std::memcpy(out, &word, sizeof word);
         }
     }
 }

@@ -12,6 +12,7 @@
 #include "executor/streaming/join_spec.hpp"
 #include "executor/streaming/key_tuples.hpp"
 #include "executor/streaming/text_codes.hpp"
+#include "executor/streaming/text_extremes.hpp"
 #include "model/column_view.hpp"
 #include "transfer/source.hpp"
 
@@ -24,6 +25,8 @@ struct ChunkTexts {
     bool known_only = false;
     // Keys and values that came already, for columns that say so of rows.
     TextCodes* seen = nullptr;
+    // Of groups, for columns that have them.
+    TextExtremes* extremes = nullptr;
 };
 
 // What one worker has of its own while it writes rows to chunks: what keys need that are not packed, and the text that
@@ -80,6 +83,9 @@ class ChunkColumns {
                       ChunkWriter& writer, uint8_t* out) const;
     void number_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
     void write_distinct(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
+    void write_extremes(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer,
+                        uint8_t* out) const;
+    std::vector<KeyTuples::Key> tuple_parts() const;
     KeyTuples tuples_with(const KeySpec& spec, const TypePtr& type, size_t view) const;
     void encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder, uint8_t* out) const;
     void write_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer, uint8_t* chunk,
@@ -103,6 +109,7 @@ class ChunkColumns {
     std::vector<Key> keys_;
     std::optional<RowLayout> encoded_;  // of the keys, where they are not packed
     std::optional<KeyTuples> tuples_;   // where they are numbered
+    std::optional<KeyTuples> groups_;   // where columns have the extremes of groups
     std::vector<Column> columns_;
     uint32_t more_words_ = 0;  // of the key, in the first columns
     uint32_t key_words_ = 1;   // that keys' values take; what is left of the others is 0 but for flags of NULLs

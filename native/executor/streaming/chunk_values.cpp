@@ -103,6 +103,7 @@ uint32_t chunk_width(const ColumnType& type) {
 
 uint32_t chunk_width(const ChunkColumn& column, const ColumnType& type) {
     if (column.validity || column.distinct) return 1;
+    if (is_text_extreme(column.part)) return is_text(type) ? sizeof(uint64_t) : 0;
     if (column.part == ChunkPart::kWhole && is_text(type)) return kTextCodeBytes;
     const uint32_t width = chunk_width(type);
     if (column.part == ChunkPart::kWhole) return width;

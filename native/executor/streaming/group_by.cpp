@@ -84,7 +84,10 @@ class OutOfCoreGroup {
         if (std::any_of(wanted.begin(), wanted.end(), [](const ChunkColumn& of) { return of.distinct.has_value(); })) {
             seen_.emplace(budget_);
         }
-        const ChunkTexts texts{&texts_, false, seen_ ? &*seen_ : nullptr};
+        if (std::any_of(wanted.begin(), wanted.end(), [](const ChunkColumn& of) { return is_text_extreme(of.part); })) {
+            extremes_.emplace(texts_, budget_);
+        }
+        const ChunkTexts texts{&texts_, false, seen_ ? &*seen_ : nullptr, extremes_ ? &*extremes_ : nullptr};
         const auto mode = stage_.side.numbered ? OutOfCoreKeys::kNumbered : OutOfCoreKeys::kPacked;
         const ChunkKeys keys{stage_.group.key_bytes, mode};
         ChunkColumns columns(source, stage_.side, keys, stage_.group.sizes.chunk_rows, texts);
@@ -106,6 +109,7 @@ class OutOfCoreGroup {
     SpillWay way_;
     TextCodes texts_;
     std::optional<TextCodes> seen_;
+    std::optional<TextExtremes> extremes_;
     const GroupResult result_;
     const ChunkColumns columns_;
     PinnedReservation spill_;

@@ -25,12 +25,15 @@ uint64_t pinned_spill_bytes(const Sizes& sizes) {
 }
 
 // Which bits of a value: all, 64 of a decimal of 128 bits that fits them, 32 of a value of 64 or of such a decimal; of
-// any value of 128 bits a half or a quarter, which are numbered from the lowest.
+// any value of 128 bits a half or a quarter, which are numbered from the lowest. Of text, words of which the largest in
+// a group has the number of the least or of the largest text in its low half (TextExtremes), and 0 for NULL.
 enum class ChunkPart : uint8_t {
     kWhole,
     kNarrow,
     kLow,
     kHigh,
+    kLeastText,
+    kLargestText,
     kHalf0,
     kHalf1,
     kQuarter0,
@@ -45,6 +48,9 @@ struct PartPlace {
     uint32_t width = 8;
 };
 PartPlace place_of(ChunkPart part);
+inline bool is_text_extreme(ChunkPart part) {
+    return part == ChunkPart::kLeastText || part == ChunkPart::kLargestText;
+}
 // Is the part one of any value of 128 bits?
 inline bool is_of_128(ChunkPart part) {
     return part >= ChunkPart::kHalf0;

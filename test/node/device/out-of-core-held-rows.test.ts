@@ -252,3 +252,45 @@ test("flags of NULLs lie behind keys of several words, whichever of these the op
     });
     expect(stages).toHaveLength(1);
 });
+
+describe.each([false, true])("least and largest texts, streamed: %s,", (streamed) => {
+    const aggregates = { least: { min: "text" }, largest: { max: "text" }, apart: { countDistinct: "text" } } as const;
+
+    test("of groups, of one and of several keys, and of all rows", async () => {
+        for (const keys of [["k"], ["word"], ["word", "amount"], []]) {
+            await compare((relation, runtime) => {
+                const more = { ...aggregates, other: { max: "text" }, n: { count: "*" } } as const;
+                return (streamed ? relation(runtime) : runtime.fromTable(wide)).groupBy({
+                    keys: streamed ? keys.filter((key) => key !== "amount") : keys,
+                    aggregates: more
+                });
+            }, streamed);
+        }
+    });
+
+    test("of rows of a join", async () => {
+        const stages = await compare((relation, runtime) => {
+            const joined = relation(runtime).join(runtime.fromTable(table), { on: "k", type: "left", suffix: "_2" });
+            return joined.groupBy({ keys: ["word_2"], aggregates: { ...aggregates, other: { min: "text_2" } } });
+        }, streamed);
+        expect(stages).toHaveLength(2);
+    });
+});
+
+test("least texts of no rows, and of groups that have none", async () => {
+    const none = new Table({
+        k: vectorFromArray([1n, 1n, 2n, 2n], new Int64()),
+        text: vectorFromArray([null, null, null, ""], new Utf8())
+    });
+    await within({ device: "gpu", ...small }, async (runtime) => {
+        const least = (of: Table, keys: string[]): Query =>
+            runtime.fromTable(of).groupBy({ keys, aggregates: { least: { min: "text" } } });
+        const found = (await least(none, ["k"]).toTable()).toArray().map(({ k, least: text }) => [Number(k), text]);
+        expect(found.sort()).toEqual([
+            [1, null],
+            [2, ""]
+        ]);
+        expect((await least(none.slice(0, 0), []).toTable()).get(0)?.toJSON()).toEqual({ least: null });
+        expect((await least(none.slice(0, 0), ["k"]).toTable()).numRows).toBe(0);
+    });
+});

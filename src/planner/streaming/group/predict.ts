@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { nsPerMs, sumOf } from "../../../model/sizes.js";
-import type { OutOfCoreGroupLayout, OutOfCoreGroupPrediction } from "../../../plan/out-of-core-group-stage.js";
+import {
+    isTextExtreme,
+    type OutOfCoreGroupLayout,
+    type OutOfCoreGroupPrediction
+} from "../../../plan/out-of-core-group-stage.js";
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { GroupMemory } from "../device-memory.js";
@@ -44,7 +48,10 @@ const [numberedRowNs, newNumberNs] = [140, 300];
 
 /** Times that each row is looked up in a table of all workers before it goes to the GPU. */
 export function lookUps({ side }: OutOfCoreGroupLayout): number {
-    return (side.numbered ? 1 : 0) + side.columns.filter(({ distinct }) => distinct !== null).length;
+    return (
+        (side.numbered ? 1 : 0) +
+        side.columns.filter(({ distinct, part }) => distinct !== null || isTextExtreme(part)).length
+    );
 }
 
 /** Of values in groups as many are taken to be new as of the keys, which is the least. */

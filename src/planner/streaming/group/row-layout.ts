@@ -249,6 +249,7 @@ class GroupLayoutDraft {
             }
             case "min":
             case "max": {
+                if (isText(input.type)) return this.#extremeText(kind, input, column);
                 const number = this.#numberOf(kind, input);
                 const fill = kind === "min" ? "largest" : "least";
                 return { number, ...this.#extreme(kind, number, column, fill), ...this.#found(input, column) };
@@ -290,6 +291,16 @@ class GroupLayoutDraft {
         }
         const high = this.#aggregate(kind, number, of("half1"));
         return { value: this.#aggregate(kind, "unsigned", of("half0"), of("half1")), high, bytes: wideBytes / 2 };
+    }
+
+    /** Workers tell which texts take the place of those before them in their groups. */
+    #extremeText(kind: "min" | "max", input: LogicalColumn, column: number): Partial<ResultDraft> & { value: number } {
+        if (!this.#isInput) throw cannot(kind, input, "it is of rows of a join");
+        const value = this.#aggregate("max", "unsigned", {
+            ...{ column, validity: false, part: kind === "min" ? "leastText" : "largestText", fill: "none" },
+            distinct: null
+        });
+        return { value, bytes: textCodeBytes, present: value };
     }
 
     /** Any value is as good as that with the greatest bits. */
@@ -345,6 +356,9 @@ class GroupLayoutDraft {
             case "half0":
             case "half1":
                 return wideBytes / 2;
+            case "leastText":
+            case "largestText":
+                return 2 * textCodeBytes;
             default:
                 return wideBytes / 4;
         }
