@@ -24,8 +24,10 @@ export interface QueryPart {
 interface HeldPart {
     /** Number of its root among the inner operators of the query. */
     readonly operator: number;
-    /** Of its rows, as far as estimates go; those of streams say nothing. */
+    /** Of its rows, as far as estimates go. */
     readonly bytes: number;
+    /** They are made of streams, of which estimates say nothing. */
+    readonly guessed: boolean;
 }
 
 /** Groups in host memory may turn out to be so much more than was estimated, rows of a join any number. */
@@ -34,10 +36,11 @@ const heldBytesMin = { group: 2 ** 20, join: 2 ** 26 };
 /** No more of the host's memory is for them. */
 const heldShareMax = 1 / 2;
 
-/** Rows in host memory as a relation. */
-function heldInput(node: OperatorNode, name: string, estimator: Estimator): InputInfo {
+/** Rows in host memory as a relation: as many as are expected, of which no more can come than `bytesMax` hold. */
+function heldInput(node: OperatorNode, name: string, estimator: Estimator, bytesMax: number): InputInfo {
     const schema = logicalSchema(node);
-    const { rows, widths } = estimator.of(node);
+    const { rows: expected, widths } = estimator.of(node);
+    const rows = Math.min(expected, Math.ceil(bytesMax / Math.max(1, arrowRowBytes(widths))));
     const none = node.columns.map(() => 0);
     return {
         ...{ name, rows: Math.ceil(rows), dictionaryBytes: none, dictionaryRows: none },
@@ -118,8 +121,10 @@ export function partsOf(query: PlanQuery, heldJoins: ReadonlySet<number> = new S
     const parts = innerOperators(root).flatMap((node, operator) => {
         if (node.kind === "join" && !heldJoins.has(operator)) return [];
         const { rows, widths } = estimator.of(node);
-        const made = part(node, { held: { operator, bytes: rows * arrowRowBytes(widths) } });
-        const input = heldInput(node, `${node.kind === "group" ? "groups" : "rows"} ${held.size}`, estimator);
+        const guessed = inputsOf(node).some(({ streamed }) => streamed);
+        const made = part(node, { held: { operator, bytes: rows * arrowRowBytes(widths), guessed } });
+        const name = `${node.kind === "group" ? "groups" : "rows"} ${held.size}`;
+        const input = heldInput(node, name, estimator, query.budgetBytes * heldShareMax);
         held.set(node, input);
         relations.push(input);
         return [made];
@@ -137,8 +142,7 @@ export function heldLimits(parts: readonly QueryPart[], host: Plan): (number | u
     const most = Math.max(0, (hostBytes(host) * heldShareMax) / Math.max(1, count));
     return parts.map(({ held, query }) => {
         if (held === undefined) return undefined;
-        const isGuessed = inputsOf(query.root).some(({ streamed }) => streamed);
-        if (held.bytes > most && !isGuessed) {
+        if (held.bytes > most && !held.guessed) {
             const what = query.root.kind === "group" ? "groups" : "rows of a join";
             throw new NotOnDevice(
                 `${what} that are joined or grouped again need about ${formatBytes(held.bytes)} of host memory, of ` +

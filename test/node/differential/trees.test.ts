@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trees of joins and group-bys drawn at random, beyond the memory of the (fake) GPU and on the CPU engine, against
-// DuckDB: device limits, tiers for rows that leave GPU memory, widths of rows, skewed keys.
+// DuckDB: device limits, tiers for rows that leave GPU memory, widths of rows, skewed keys, relations that are streams.
 // SPILLWAY_SEEDS=2000 npm test -- node differential/trees   looks longer (random.ts says how a seed is repeated)
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -64,10 +64,29 @@ afterAll(async () => {
 /** 0 and -0 are one key and one minimum, and either may come out. */
 const cellsOf = (rows: readonly string[]): string[] => rows.map((row) => row.replaceAll(/(?<![\w.])-0(?![\w.])/g, "0"));
 
-async function rowsOf(runtime: Runtime, { tables, names, make }: DrawnTree): Promise<string[]> {
-    const relations = Object.entries(tables).map(([name, table]) => [name, runtime.fromTable(table)] as const);
+/** The rows of a table as a stream of several batches. */
+function streamOf(runtime: Runtime, table: Table): Relation {
+    const rows = Math.max(1, Math.ceil(table.numRows / 3));
+    return runtime.fromBatches(table.schema, async function* () {
+        for (let first = 0; first < table.numRows; first += rows) {
+            yield await Promise.resolve(table.slice(first, first + rows));
+        }
+    });
+}
+
+async function rowsOf(
+    runtime: Runtime,
+    { tables, names, make }: DrawnTree,
+    streamed: readonly string[] = []
+): Promise<string[]> {
+    const relations = Object.entries(tables).map(([name, table]) => {
+        return [name, streamed.includes(name) ? streamOf(runtime, table) : runtime.fromTable(table)] as const;
+    });
     return cellsOf(rowTexts(cellTable(await make(Object.fromEntries(relations)).toTable()), names));
 }
+
+/** What streams are refused for where tables are not. */
+const refusedStreams = /of the stream|is a stream of batches/;
 
 /** Hot keys of joins of joins may have far more rows in common. */
 const rowsMax = 50_000;
@@ -75,18 +94,20 @@ const rowsMax = 50_000;
 /** Returns whether it ran on the GPU; it may say why it cannot. */
 async function compare(random: Random, seed: number): Promise<boolean> {
     const tree = drawnTree((end) => random.below(end), random.pick([40, 200, 700]));
-    const what = `${tree.text}, tier ${seed % gpus.length}`;
+    const streamed = random.chance(0.3) ? Object.keys(tree.tables).filter(() => random.chance(0.5)) : [];
+    const what = `${tree.text}, tier ${seed % gpus.length}, streams ${streamed.join()}`;
     for (const [name, table] of Object.entries(tree.tables)) await duckdb.load(name, table);
     const { cells } = await duckdb.query(`SELECT count(*) FROM (${tree.sql})`);
     if (Number(cells[0]![0]) > rowsMax) return false;
     const expected = cellsOf(rowTexts(await duckdb.query(tree.sql)));
     expectSameRows(await rowsOf(cpu, tree), expected, `CPU engine: ${what}`);
     try {
-        expectSameRows(await rowsOf(gpus[seed % gpus.length]!, tree), expected, `GPU: ${what}`);
+        expectSameRows(await rowsOf(gpus[seed % gpus.length]!, tree, streamed), expected, `GPU: ${what}`);
         return true;
     } catch (error) {
         const { code, message } = error as { code?: string; message: string };
-        if (code !== "UNSUPPORTED_TYPE" || !refusedTrees.test(message)) throw error;
+        const isRefused = refusedTrees.test(message) || (streamed.length > 0 && refusedStreams.test(message));
+        if (code !== "UNSUPPORTED_TYPE" || !isRefused) throw error;
         return false;
     }
 }

@@ -217,6 +217,19 @@ describe("rows of a join are held where the operator above", () => {
         );
     });
 
+    test("or where a stream, of which nothing is known, may have them", () => {
+        const stream = dimension("s", 2 ** 36, { streamed: true });
+        const groups = counted(stream, ["s_k", "s_v"]);
+        const root = counted(join(groups, dimension("c", 1000), on("s_v", "c_v")), ["s_k", "c_k"]);
+        const plan = planned(root);
+        expect(plan.stages.slice(0, -1).every((stage) => "holds" in stage)).toBe(true);
+        // No more of them are read again than host memory can hold.
+        const { rowsIn } = plan.stages.at(-1)!;
+        expect(rowsIn).toBeLessThan(64 * gibibyte);
+        const known = counted(counted(dimension("f", 2 ** 36), ["f_k"]), ["f_k"]);
+        expect(refusal(known)).toMatch(/^groups that are .* again/);
+    });
+
     test("and no kernels join them that have to know how many they are", () => {
         const right = dimension("c", 1e6);
         const root = join(lower(), right, on("a_k", "c_k", { algorithm: "triton" }));
