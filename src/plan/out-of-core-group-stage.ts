@@ -63,8 +63,8 @@ export type OutOfCoreQuarter = "quarter0" | "quarter1" | "quarter2" | "quarter3"
  * A column of the chunks: values (of text its number), 64 bits of a decimal of 128 which say the same, half of 64 bits,
  * a half or a quarter of 128, numbered from the lowest, or a byte per row that says whether there is a value. Of text
  * also words of which the largest in a group has the number of the least or of the largest text in its low half, and 0
- * for NULL. column: of the source, rowNumberColumn, or keyWordColumn; those come first, and so do the least and greatest
- * value of each among the aggregates.
+ * for NULL. column: of the source, rowNumberColumn, or keyWordColumn; those come first, and so do the least and
+ * greatest value of each among the aggregates.
  */
 export interface OutOfCoreChunkColumn {
     readonly column: number;

@@ -4,11 +4,12 @@
  * TPC-H-like tables as Arrow files, and joins, sums, group-bys and stars of generated relations in memory, of 2, 6 and
  * 12 columns and with skewed keys.
  * node test/bench/node-out-of-core.mjs [--limits 64GiB,4GiB,1GiB] [--scale 10] [--large-limits 16GiB,4GiB] [--bits 28]
- *     [--wide-bits 26] [--named-bits 28] [--samples 3] [--duckdb on|off] [--folder PATH] [--record FILE --commit HASH]
- * `--scale 0`, `--bits 0`, `--wide-bits 0`, `--named-bits 0`: without these. Needs the built package and a GPU; no network. Each query
- * runs once more than samples are taken, first. A record has the times, what was planned, the bytes on the link, and
- * what the CPU engine takes; a query that the GPU refuses has the reason. DuckDB has the same cores, and the tables of
- * one set at a time in its memory: of the same shape as those of Spillway, not of the same values
+ *     [--wide-bits 26] [--named-bits 28] [--samples 3] [--duckdb on|off] [--folder PATH]
+ *     [--record FILE --commit HASH]
+ * `--scale 0`, `--bits 0`, `--wide-bits 0`, `--named-bits 0`: without these. Needs the built package and a GPU; no
+ * network. Each query runs once more than samples are taken, first. A record has the times, what was planned, the bytes
+ * on the link, and what the CPU engine takes; a query that the GPU refuses has the reason. DuckDB has the same cores,
+ * and the tables of one set at a time in its memory: of the same shape as those of Spillway, not of the same values
  * (node-duckdb-tables.mjs). Its batches are read chunk by chunk, its files are Parquet. Records of other queries that
  * FILE has already stay in it if they are of the same commit. Exit code 1: the devices disagree about a result.
  */

@@ -24,7 +24,7 @@ class GivingBack {
     }
 
   private:
-    // It is opened before the thread starts: test_device() opens it at its first call, and two threads would both do so.
+    // It is opened before the thread starts: test_device() opens it at its first call, and both threads would do so.
     cuda::Device& device_ = test_device();
     std::atomic<bool> ended_{false};
     std::thread thread_{[this] {

@@ -10,7 +10,7 @@ import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
 import { columnsOf, fillingOf } from "../link.js";
 import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
-import { moreKeyWords } from "./key-words.js";
+import { moreKeyWords } from "./keys.js";
 import { outOfCoreGroupLayout } from "./row-layout.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";

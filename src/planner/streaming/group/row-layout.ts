@@ -2,8 +2,7 @@
 import type { DataType } from "apache-arrow";
 
 import { typeText } from "../../../arrow/type-text.js";
-import { sumOf } from "../../../model/sizes.js";
-import { isNested, keyWordColumn, rowNumberColumn, type KeySpec } from "../../../model/column-type.js";
+import { isNested, keyWordColumn, rowNumberColumn } from "../../../model/column-type.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import { groupKey } from "../../../plan/key-match.js";
 import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../../plan/logical.js";
@@ -21,19 +20,16 @@ import {
     chunkWidth,
     isNarrowDecimal,
     isText,
-    isTextKey,
     keyBytesMax,
     keyWidth,
     placesOf,
     rowNumberBytes,
     textCodeBytes
 } from "../chunk-rows.js";
-import { keyWordsOf } from "./key-words.js";
+import { checkedKeyBytes, isPackedKey, keyWordsOf } from "./keys.js";
 
 /** Rows of a key and so many have any width. No chunk has more columns, each of which is added up in some way. */
 const aggregatesMax = deviceConstants.groupAggregatesMax;
-/** Of keys that workers number. */
-const keysMax = 64;
 const valueBytesMax = deviceConstants.aggregatedBytesMax;
 /** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */
 const halvedBytes = 8;
@@ -69,21 +65,22 @@ class GroupLayoutDraft {
         private readonly node: GroupNode,
         inWords: boolean
     ) {
-        const bytes = this.#checkKeys();
+        const bytes = checkedKeyBytes(node);
         const nullable = node.keys.some(({ column }) => this.#input(column).type.nullable);
         // NULL of a single key is no key. Several need a flag each: (NULL, 1) and (NULL, 2) are two groups.
         this.#nullGroup = nullable && node.keys.length === 1;
         this.#nullByte = nullable && node.keys.length > 1 ? bytes : -1;
         const all = bytes + (this.#nullByte < 0 ? 0 : 1);
-        const inOne = all <= keyBytesMax && node.keys.every((key) => this.#isPacked(key));
-        this.#words = inWords && !inOne ? keyWordsOf(node, nullable, (key) => this.#isPacked(key)) - 1 : 0;
+        const inOne = all <= keyBytesMax && node.keys.every((key) => isPackedKey(key, this.#input(key.column)));
+        this.#words = inWords && !inOne ? keyWordsOf(node, nullable) - 1 : 0;
         if (this.#words > 0) {
             const { end } = placesOf(node.keys.map(keyWidth));
             [this.#keyBytes, this.#nullGroup, this.#nullByte, this.#numbered] = [8, false, nullable ? end : -1, false];
             this.#addWords();
             return;
         }
-        this.#numbered = this.#isInput && (all > keyBytesMax || node.keys.some((key) => !this.#isPacked(key)));
+        this.#numbered =
+            this.#isInput && (all > keyBytesMax || node.keys.some((key) => !isPackedKey(key, this.#input(key.column))));
         if (this.#numbered) {
             [this.#keyBytes, this.#nullGroup, this.#nullByte] = [4, false, -1];
             return;
@@ -164,36 +161,6 @@ class GroupLayoutDraft {
     /** Workers read the rows of an input, and can do with them what the GPU does not. */
     get #isInput(): boolean {
         return this.node.child.kind === "input";
-    }
-
-    /** Is it a value of the key's own word? Indices of a dictionary are unified: equal ones are equal values. */
-    #isPacked(key: KeySpec): boolean {
-        const { kind, column, width } = key;
-        if (isTextKey(key)) return true;
-        return (
-            width <= keyBytesMax && chunkWidth(this.#input(column).type) === width && (kind !== "float" || width >= 4)
-        );
-    }
-
-    /** Bytes of all keys together. */
-    #checkKeys(): number {
-        for (const key of this.node.keys) {
-            const { kind, column, width } = key;
-            const { name, type, field } = this.#input(column);
-            if (isTextKey(key)) continue;
-            const typed = `key \`${name}\` (${typeText(field.type as DataType)})`;
-            if (kind === "dictionaryValue" || (kind === "dictionaryIndex" && chunkWidth(type) !== width)) {
-                throw new NotOnDevice(`${typed} is a dictionary column whose values are compared`);
-            }
-            const valueBytes = type.layout === "fixed" ? type.byteWidth : chunkWidth(type);
-            const isSame = valueBytes === width && width > 0;
-            if (isSame && (this.#isInput || this.#isPacked(key))) continue;
-            throw new NotOnDevice(`${typed} has values that are not of 1, 2, 4 or 8 bytes`);
-        }
-        if (this.node.keys.length > keysMax) {
-            throw new NotOnDevice(`there are ${this.node.keys.length} keys, ${keysMax} are the most`);
-        }
-        return sumOf(this.node.keys.map(keyWidth));
     }
 
     #keyColumns(): ResultDraft[] {
