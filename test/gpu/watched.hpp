@@ -14,6 +14,7 @@ constexpr const char* kWatchedTests[] = {
     "coherent join: a small one by each partitioner",
     "coherent join: a third pass",
     "coherent join: every kind of a hot key",
+    "coherent join: perfect hashing by every partitioner",
     "coherent join: tables of few buckets",
     "equi join: every kind, NULL keys",
     "far partition: flushes while other warps write",
