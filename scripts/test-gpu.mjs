@@ -3,7 +3,7 @@
 // node scripts/test-gpu.mjs --sanitize   also runs the small suite under the four tools of compute-sanitizer
 //     --tool NAME (more than once if wanted)   only these tools
 //     --tools-only   not the suite: what the tools find is added to the receipt of its run, if that is of these sources
-//     --at-once   the suite, in two halves, and the tools side by side, on a GPU with 100 GiB; they share its time
+//     --at-once   the suite, in two parts, and the tools side by side, on a GPU with 100 GiB; they share its time
 //     --gpus N,M   with --at-once: two parts of the suite, and one of what each tool runs, on each of these GPUs; a
 //                  tool sees no other one. 0,0 shares one among twice as many processes (all of it 540 s on an H200)
 //     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests

@@ -14,7 +14,7 @@ namespace spillway::gpu_test {
 struct Options {
     std::vector<std::string> filters;  // a test runs when its name contains one of them; none = all
     std::string json;                  // file for the results; empty = none
-    uint64_t part = 1;                 // of the tests that are wanted, which are cut into `parts` runs of neighbours
+    uint64_t part = 1;                 // of the tests that are wanted, which are dealt out to `parts` parts
     uint64_t parts = 1;
     uint64_t seed = 1;
     int device = 0;

@@ -47,7 +47,8 @@ GPU_TEST("staged join: sizes and columns that no caller may give") {
         StagedJoin(test_device(), good_spec(result));
         expect_refused(result, "keys of 2 bytes", [](Spec& spec) { spec.key_bytes = 2; });
         expect_refused(result, "a column of 3 bytes", [](Spec& spec) { spec.widths[0] = {8, 3}; });
-        expect_refused(result, "rows of 33 bytes", [](Spec& spec) { spec.widths[1] = {16, 8, 1}; });
+        expect_refused(result, "rows of 129 bytes",
+                       [](Spec& spec) { spec.widths[1] = {16, 16, 16, 16, 16, 16, 16, 8, 1}; });
         expect_refused(result, "negative bits", [](Spec& spec) { spec.sizes.radix_bits = -1; });
         expect_refused(result, "40 bits", [](Spec& spec) { spec.sizes.radix_bits = 40; });
         expect_refused(result, "chunks of no rows", [](Spec& spec) { spec.sizes.chunk_rows = 0; });

@@ -23,6 +23,12 @@ cuda::Device& test_device() {
     return *opened;
 }
 
+void trim_test_device() {
+    constexpr uint64_t kKeptBytes = 1ULL << 30;
+    if (opened == nullptr) return;
+    if (opened->memory().reserved_bytes() > kKeptBytes) opened->memory().trim();
+}
+
 void close_test_device() {
     opened.reset();
 }

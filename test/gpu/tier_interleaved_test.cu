@@ -199,7 +199,6 @@ GPU_TEST("interleaved range: what cannot be") {
     for (const uint64_t stripe_bytes : {uint64_t{0}, kMiB, 3 * kMiB, 128 * kMiB}) {
         CHECK_THROWS(InterleavedMemory(device, stripe_bytes), ErrorCode::kInvalid);
     }
-    CHECK_THROWS(InterleavedMemory(device, kTestStripe, &device), ErrorCode::kInvalid);
     InterleavedMemory memory(device, kTestStripe);
     CHECK_THROWS(InterleavedRange(memory, {0, 0, 0}, kTestStripe), ErrorCode::kInvalid);
     CHECK_THROWS(InterleavedRange(memory, {1, 1, 0}, kTestStripe), ErrorCode::kInvalid);
