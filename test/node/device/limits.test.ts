@@ -127,20 +127,24 @@ describe("what the GPU cannot run", () => {
 
     test("of a stream what needs a table there is refused with device gpu, and runs on the CPU with auto", async () => {
         const streamed = (runtime: Runtime): Query => {
-            const input = runtime.fromBatches(table().schema, async function* () {
-                yield table();
+            const input = runtime.fromBatches(coded.schema, async function* () {
+                yield coded;
             });
-            return input.groupBy({ keys: ["k"], aggregates: { n: { max: "text" } } });
+            return input.groupBy({ keys: ["k"], aggregates: { n: { max: "code" } } });
         };
-        const reason = "`max` of column `text` (Utf8) does not run out of core: no numbers";
+        const code = vectorFromArray(table().getChild("text")!.toArray(), new Dictionary(new Utf8(), new Int32()));
+        const coded = table().assign(new Table({ code }));
+        const reason = /^`max` of column `code` \(Dictionary<.*>\) does not run out of core: no numbers$/;
         await withRuntime({ device: "gpu" }, async (runtime) => {
-            const details = { option: "device", reason };
+            const details = { option: "device", reason: expect.stringMatching(reason) as string };
             await expect(streamed(runtime).toTable()).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE", details });
         });
         await withRuntime({ debug: { gpu: true } }, async (runtime) => {
             const query = streamed(runtime);
             expect((await query.toTable()).numRows).toBe(rows);
-            expect(query.report()).toMatchObject({ device: "cpu", deviceReason: reason });
+            expect(query.report()).toMatchObject({
+                ...{ device: "cpu", deviceReason: expect.stringMatching(reason) as string }
+            });
         });
     });
 
