@@ -100,10 +100,11 @@ export interface OutOfCoreJoin {
 export type OutOfCoreShape = Omit<OutOfCoreJoin, "sizes" | "coherent" | "baseline">;
 
 /**
- * What the GPU compares: the keys' values side by side; the same and which of them are NULL, mixed; or a hash of them,
- * so that pairs are compared again when they are delivered. Mirrors OutOfCoreKeys in native/executor/streaming.
+ * What the GPU compares: the keys' values side by side; the same and which of them are NULL, mixed; a hash of them, so
+ * that pairs are compared again when they are delivered; or a number of 4 bytes that workers give to each different
+ * key of the build side, and look up for rows of the probe side. Mirrors OutOfCoreKeys in native/executor/streaming.
  */
-export type OutOfCoreKeys = "packed" | "encoded" | "hashed";
+export type OutOfCoreKeys = "packed" | "encoded" | "hashed" | "numbered";
 
 /** How an input becomes chunks. */
 export interface OutOfCoreSide {

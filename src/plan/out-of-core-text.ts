@@ -41,7 +41,7 @@ export function outOfCoreLines(stage: OutOfCoreStage): string[] {
         ...tierLines(predicted, sizes.spillBytes),
         ...filterLines(filter, spilledBytes),
         phasesLine(predicted, coherent),
-        ...(layout.keys === "hashed" ? [hashedLine] : []),
+        ...keyLines(layout),
         ...gatherLines(layout, predicted, heldBytes)
     ];
 }
@@ -95,7 +95,7 @@ function baselineLines(
         streamsLine(work, sizes),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it`,
         `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}${join}`,
-        ...(layout.keys === "hashed" ? [hashedLine] : []),
+        ...keyLines(layout),
         ...gatherLines(layout, predicted, heldBytes)
     ];
 }
@@ -133,7 +133,11 @@ function workingSetLine({ residentPartitions, radixBits }: OutOfCoreStage["sizes
     return `${share} gets into GPU memory ${when}, and is kept there`;
 }
 
-const hashedLine = "hashes of the keys are joined; pairs whose keys differ are dropped";
+/** What is joined where it is not the keys themselves. */
+function keyLines({ keys }: OutOfCoreStage["layout"]): string[] {
+    if (keys === "hashed") return ["hashes of the keys are joined; pairs whose keys differ are dropped"];
+    return keys === "numbered" ? ["numbers of the keys are joined, which workers give to those of the build side"] : [];
+}
 
 function pathLine({ runs, reason }: OutOfCorePath): string {
     return `path: ${runs} (${reason})`;

@@ -4,7 +4,7 @@ import { sumOf } from "../model/sizes.js";
 import { inputsOf } from "../plan/logical.js";
 import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
-import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
+import type { OutOfCoreLayout, OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { attempt, NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
@@ -21,7 +21,7 @@ import { mostCoherentHostBytes } from "./streaming/coherent/sizes.js";
 import { groupHostBytes, groupStageOf } from "./streaming/group/plan.js";
 import { lookUps } from "./streaming/group/predict.js";
 import { hostShare, tablesFactor, unknownLimitBytes } from "./streaming/host-memory.js";
-import { heldOf, inputsOfSides, type InputJoin, type JoinDraft } from "./streaming/join/facts.js";
+import { heldOf, inputsOfSides, numbersOf, type InputJoin, type JoinDraft } from "./streaming/join/facts.js";
 import { outOfCoreLayout } from "./streaming/join/row-layout.js";
 import { choosePath, pathAlgorithms, wantedPath, type PathFacts } from "./streaming/join/path.js";
 import { phasesMs } from "./streaming/join/predict.js";
@@ -70,13 +70,13 @@ function joinHostBytes(query: PlanQuery, limitBytes: number): number {
     };
     // A baseline puts rows of both sides into host memory, or slots for those of one side in twice the room.
     const extra = isBaselineJoin(node.algorithm) ? 2 * partitionedBytes(memory, rows) : 0;
-    const most = mostHostBytes({ ...size, memory }) + extra + heldOf(node, sides, layout);
+    const beside = (own: OutOfCoreLayout): number =>
+        heldOf(node, sides, own) + numbersOf(node, sides, own, estimator).bytes;
+    const most = mostHostBytes({ ...size, memory }) + extra + beside(layout);
     if (wantedPath(pathFactsOf(query)) === "staged") return Math.ceil(most / hostShare);
     const coherent = attempt(() => {
         const own = coherentLayout(node, sides, counted);
-        return (
-            mostCoherentHostBytes({ ...size, memory: query.deviceMemory.ofJoin(own.join) }) + heldOf(node, sides, own)
-        );
+        return mostCoherentHostBytes({ ...size, memory: query.deviceMemory.ofJoin(own.join) }) + beside(own);
     });
     return Math.ceil((coherent instanceof NotOnDevice ? most : Math.max(most, coherent)) / hostShare);
 }
@@ -116,7 +116,7 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
         live: [],
         memory: {
             inputBytes: rings.chunks + heldBytes,
-            tableBytes: sizes.spillBytes + diskBytes(sizes),
+            tableBytes: sizes.spillBytes + diskBytes(sizes) + numbersOf(node, sides, decided.layout, estimator).bytes,
             outputBytes: rings.results
         },
         predictedMs: phasesMs(predicted) + profile.deviceStageStartMs,

@@ -200,4 +200,4 @@ export const drawnTiers = [
 ];
 
 /** What trees are refused for beyond GPU memory. */
-export const refusedTrees = /candidates for an inner join/;
+export const refusedTrees = /of a join do not pass more than one operator out of core/;

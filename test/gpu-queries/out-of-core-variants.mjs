@@ -177,8 +177,26 @@ async function gatheredJoins(gpu, cpu) {
     const wanted = { ...isCoherent, ...isHashed, ...isGathered("beside a key") };
     const ofKeys = joinOf(cpu, keys, { on: ["k", "t"] });
     await compareVariant(gpu, "coherent, keys of a number and text", ofKeys, coherentBy(coherent), wanted);
+    await numberedJoins(gpu, cpu, how);
     const gathered = { ...isCoherent, ...isGathered("one of 16 columns") };
     await compareVariant(gpu, "coherent, gathered columns of wide rows", ofWide.inner, coherentBy(coherent), gathered);
+}
+
+/** Joins that are no inner ones, on keys of more words than are compared: workers number them. */
+async function numberedJoins(gpu, cpu, how) {
+    const names = ["t", "u", "v", "w"];
+    const payload = names.map((name) => (name === "t" ? { name, type: "utf8" } : { name }));
+    const keys = generated(
+        { ...keyed(rows, 1), payload: [...payload, { name: "a" }] },
+        { ...keyed(rows, 3), payload: [...payload, { name: "b" }] }
+    );
+    const isNumbered = { "keys are numbered": (_, { layout }) => layout.keys === "numbered" };
+    for (const [type, join] of Object.entries(joinsOf(cpu, keys, { on: ["k", ...names] }))) {
+        if (type === "inner") continue;
+        const [staged, byKernels] = [someStay, isCoherent].map((some) => ({ ...some, ...isNumbered }));
+        await compareVariant(gpu, `staged, keys of five words, ${type} join`, join, how, staged);
+        await compareVariant(gpu, `coherent, keys of five words, ${type} join`, join, coherentBy(coherent), byKernels);
+    }
 }
 
 /** Pairs of many rows with many, keys by Zipf's law, and a key of an eighth of a side's rows beside NULLs. */

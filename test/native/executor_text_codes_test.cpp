@@ -141,6 +141,35 @@ TEST(text_codes_of_strings_that_come_together_are_those_of_each) {
     }
 }
 
+TEST(text_codes_that_are_looked_for_together_are_those_of_each) {
+    MemoryBudget budget(64 << 20);
+    TextCodes codes(budget);
+    constexpr uint64_t kLength = 5;
+    constexpr uint64_t kCount = 1000;
+    const auto strings_from = [](uint64_t first) {
+        std::vector<uint8_t> strings(kCount * kLength);
+        for (uint64_t i = 0; i < kCount; ++i) {
+            const uint64_t value = first + i;
+            std::memcpy(strings.data() + i * kLength, &value, kLength);
+        }
+        return strings;
+    };
+    std::vector<uint32_t> found(kCount);
+    const std::vector<uint8_t> known = strings_from(0);
+    codes.find_all(known.data(), kLength, kCount, found.data());
+    for (const uint32_t code : found) EXPECT_EQ(code, TextCodes::kNone);
+    EXPECT_EQ(codes.size(), 0u);
+    std::vector<uint32_t> given(kCount);
+    codes.add_all(known.data(), kLength, kCount, given.data());
+    // The second half of these is new to it.
+    const std::vector<uint8_t> others = strings_from(kCount / 2);
+    codes.find_all(others.data(), kLength, kCount, found.data());
+    for (uint64_t i = 0; i < kCount; ++i) {
+        EXPECT_EQ(found[i], i < kCount / 2 ? given[i + kCount / 2] : TextCodes::kNone);
+    }
+    EXPECT_EQ(codes.size(), kCount);
+}
+
 TEST(text_codes_name_the_budget_that_is_too_small) {
     MemoryBudget budget(3 * kMiB);
     TextCodes codes(budget);

@@ -5,6 +5,7 @@
 
 #include "addon/decode/decode.hpp"
 #include "addon/decode/device.hpp"
+#include "executor/streaming/key_tuples.hpp"
 
 namespace spillway::addon {
 
@@ -97,10 +98,17 @@ void check_keys(const Field& field, const OutOfCoreStage& stage, const std::vect
     for (const KeySpec& key : keys) {
         const KeyKind kind = key.kind == KeyKind::kDictionaryValue ? key.kind_of_value : key.kind;
         // Encoded keys are the CPU engine's, which has no numbers for text.
-        const bool numbered = kind == KeyKind::kBytes && stage.keys == OutOfCoreKeys::kPacked;
-        fixed = fixed && (numbered || kind != KeyKind::kBytes) && kind != KeyKind::kDictionaryIndex;
+        fixed = fixed && (stage.keys != OutOfCoreKeys::kEncoded || kind != KeyKind::kBytes) &&
+                kind != KeyKind::kDictionaryIndex;
     }
     const bool equal = stage.null_keys == NullKeys::kEqual;
+    if (stage.keys == OutOfCoreKeys::kNumbered) {
+        const bool one_number = stage.join.key_bytes == sizeof(uint32_t) && stage.join.key_columns == 0;
+        if (!fixed || keys.empty() || keys.size() > kTupleKeysMax || !one_number) {
+            throw field.error("up to " + std::to_string(kTupleKeysMax) + " keys with a number of 4 bytes for all");
+        }
+        return;
+    }
     if (stage.keys == OutOfCoreKeys::kHashed) {
         const bool pairs = stage.join.kind.inner() && stage.join.result == cuda::JoinResultKind::kRows;
         if (!pairs || keys.empty()) throw field.error("keys of a join that gives pairs alone");
@@ -366,8 +374,10 @@ OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& 
     stage.coherent = decode_coherent(join["coherent"], stage.join);
     stage.baseline = decode_baseline(join["baseline"], stage);
     join.finish();
-    stage.keys = fields["keys"].one_of<OutOfCoreKeys>(
-        {{"packed", OutOfCoreKeys::kPacked}, {"encoded", OutOfCoreKeys::kEncoded}, {"hashed", OutOfCoreKeys::kHashed}});
+    stage.keys = fields["keys"].one_of<OutOfCoreKeys>({{"packed", OutOfCoreKeys::kPacked},
+                                                       {"encoded", OutOfCoreKeys::kEncoded},
+                                                       {"hashed", OutOfCoreKeys::kHashed},
+                                                       {"numbered", OutOfCoreKeys::kNumbered}});
     stage.null_keys = fields["nullsEqual"].boolean() ? NullKeys::kEqual : NullKeys::kKeep;
     stage.sides[kBuildSide] = decode_side(fields["build"], build, stage, kBuildSide);
     stage.sides[kProbeSide] = decode_side(fields["probe"], probe, stage, kProbeSide);

@@ -146,8 +146,8 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
     SPILLWAY_CHECK(!keys_.empty() && null_byte_ < 0);
     if (as.mode == OutOfCoreKeys::kNumbered) {
         SPILLWAY_CHECK(key_bytes_ == sizeof(uint32_t) && texts_.codes != nullptr);
-        tuples_.emplace(tuple_parts(), *texts_.codes);
-        nullable_ = false;
+        tuples_.emplace(tuple_parts(), *texts_.codes, texts_.known_only);
+        if (as.null_keys == NullKeys::kEqual) nullable_ = false;
         return;
     }
     SPILLWAY_CHECK(key_bytes_ == sizeof(uint64_t) && as.null_keys != NullKeys::kDrop);
@@ -250,7 +250,11 @@ void ChunkColumns::number_keys(const std::vector<ColumnView>& views, uint64_t ro
     for (uint64_t done = 0; done < rows; done += kTupleRows) {
         const uint64_t count = std::min(kTupleRows, rows - done);
         tuples_->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
-        texts_.codes->add_all(tuples.data(), bytes, count, numbers);
+        if (texts_.known_only) {
+            texts_.codes->find_all(tuples.data(), bytes, count, numbers);
+        } else {
+            texts_.codes->add_all(tuples.data(), bytes, count, numbers);
+        }
         std::memcpy(out + done * sizeof(uint32_t), numbers, count * sizeof(uint32_t));
     }
 }

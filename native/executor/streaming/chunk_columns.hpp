@@ -21,7 +21,8 @@ namespace spillway {
 // How text becomes numbers; no codes: there is no text.
 struct ChunkTexts {
     TextCodes* codes = nullptr;
-    // Text that has no number is equal to none that will be looked for: its row has no key.
+    // Text, and keys of a row together, that have no number are equal to none that will be looked for. A row with such
+    // a text has no key; keys together get TextCodes::kNone, which is no row's number on the other side.
     bool known_only = false;
     // Keys and values that came already, for columns that say so of rows.
     TextCodes* seen = nullptr;

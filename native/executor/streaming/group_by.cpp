@@ -88,8 +88,11 @@ class OutOfCoreGroup {
             extremes_.emplace(texts_, budget_);
         }
         const ChunkTexts texts{&texts_, false, seen_ ? &*seen_ : nullptr, extremes_ ? &*extremes_ : nullptr};
-        const auto mode = stage_.side.numbered ? OutOfCoreKeys::kNumbered : OutOfCoreKeys::kPacked;
-        const ChunkKeys keys{stage_.group.key_bytes, mode};
+        ChunkKeys keys{stage_.group.key_bytes};
+        if (stage_.side.numbered) {
+            keys.mode = OutOfCoreKeys::kNumbered;
+            keys.null_keys = NullKeys::kEqual;
+        }
         ChunkColumns columns(source, stage_.side, keys, stage_.group.sizes.chunk_rows, texts);
         source.load_dictionaries(columns.read(), budget_, control_);
         return columns;

@@ -89,14 +89,15 @@ enum class OutOfCoreKeys : uint8_t {
     kEncoded,   // the first word of a row of the CPU engine with these keys: equal where the keys are
     kHashed,    // the same of keys that exceed a word: a hash of them. Of the pairs found, those with other keys are
                 // dropped when they are delivered, so that there must be no result but pairs
-    kNumbered,  // group-bys: a number of 4 bytes for the keys of a row together, NULLs included (KeyTuples): every row
-                // has a key
+    kNumbered,  // a number of 4 bytes for the keys of a row together (KeyTuples). Where NULLs equal each other they are
+                // part of it, and every row has a key. Of joins the build side, which is read first, gives numbers; a
+                // probe row whose keys have none gets one that no build row has
 };
 
 struct ChunkKeys {
     uint32_t bytes = 8;
     OutOfCoreKeys mode = OutOfCoreKeys::kPacked;
-    NullKeys null_keys = NullKeys::kKeep;  // kEqual: with kEncoded and kHashed alone
+    NullKeys null_keys = NullKeys::kKeep;  // kEqual: not with kPacked
 };
 
 // How the rows of a source become those of one side. Without keys all words are 0.
@@ -105,7 +106,7 @@ struct OutOfCoreSide {
     std::vector<ChunkColumn> columns;
     // Byte of all words with a bit per key, 1 = NULL: then every row has a key. -1: there is none.
     int32_t null_byte = -1;
-    bool numbered = false;  // group-bys: OutOfCoreKeys::kNumbered, else kPacked
+    bool numbered = false;  // group-bys: OutOfCoreKeys::kNumbered and equal NULLs, else kPacked
 };
 
 // The source of a part whose value is the GPU's.
@@ -145,7 +146,7 @@ struct OutOfCoreStage {
     int32_t presence = -1;              // output column with the presence byte; -1: all bits are always set
     int32_t row_numbers[2] = {-1, -1};  // output columns with the row numbers of each side; -1: none are needed
     OutOfCoreKeys keys = OutOfCoreKeys::kPacked;
-    NullKeys null_keys = NullKeys::kKeep;  // kEqual: with kEncoded and kHashed alone
+    NullKeys null_keys = NullKeys::kKeep;  // kEqual: not with kPacked
     int32_t workers = 1;                   // that fill chunks, and as many that deliver rows
 };
 

@@ -26,13 +26,17 @@ TuplePlaces::TuplePlaces(const std::vector<KeySpec>& keys) : flag_bytes(static_c
     }
 }
 
-KeyTuples::KeyTuples(std::vector<Key> keys, TextCodes& codes)
-    : keys_(std::move(keys)), places_(specs_of(keys_)), codes_(codes) {}
+KeyTuples::KeyTuples(std::vector<Key> keys, TextCodes& codes, bool known_only)
+    : keys_(std::move(keys)), places_(specs_of(keys_)), codes_(codes), known_only_(known_only) {}
 
 void KeyTuples::write_texts(const Key& key, const ColumnView& view, const RowSelection& selection, uint8_t* out) const {
     for (int64_t i = 0; i < selection.count; ++i) {
         const int64_t row = selection[i];
-        const uint32_t code = view.is_valid(row) ? codes_.add(key_byte_string(key.part, view, row)) : 0;
+        uint32_t code = 0;
+        if (view.is_valid(row)) {
+            const ByteString text = key_byte_string(key.part, view, row);
+            code = known_only_ ? codes_.find(text) : codes_.add(text);
+        }
         std::memcpy(out + static_cast<uint64_t>(i) * bytes(), &code, sizeof code);
     }
 }

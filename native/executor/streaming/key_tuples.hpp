@@ -32,8 +32,9 @@ class KeyTuples {
         KeyPart part;
         size_t view = 0;
     };
-    // codes: numbers for text; it must outlive this.
-    KeyTuples(std::vector<Key> keys, TextCodes& codes);
+    // codes: numbers for text; it must outlive this. known_only: text that has none gets none, and TextCodes::kNone
+    // stands for it.
+    KeyTuples(std::vector<Key> keys, TextCodes& codes, bool known_only = false);
 
     uint32_t bytes() const { return places_.bytes; }
     // Rows [begin, begin + rows) of the views, one behind the other.
@@ -45,6 +46,7 @@ class KeyTuples {
     const std::vector<Key> keys_;
     const TuplePlaces places_;
     TextCodes& codes_;
+    const bool known_only_;
 };
 
 }  // namespace spillway

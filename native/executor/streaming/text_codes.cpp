@@ -128,6 +128,20 @@ void TextCodes::add_all(const uint8_t* strings, uint64_t length, uint64_t count,
     }
 }
 
+void TextCodes::find_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes) const {
+    uint64_t hashes[kTogether];
+    for (uint64_t done = 0; done < count; done += kTogether) {
+        const uint64_t together = std::min(kTogether, count - done);
+        const auto text = [&](uint64_t i) { return ByteString{strings + (done + i) * length, length}; };
+        for (uint64_t i = 0; i < together; ++i) hashes[i] = hash_of(text(i));
+        bring_near(hashes, together);
+        for (uint64_t i = 0; i < together; ++i) {
+            const Table* const table = shard_of(hashes[i]).table.load(std::memory_order_acquire);
+            codes[done + i] = find_in(table, hashes[i], text(i));
+        }
+    }
+}
+
 uint32_t TextCodes::add_hashed(uint64_t hash, ByteString text, bool* is_new) {
     if (is_new != nullptr) *is_new = false;
     Shard& shard = shard_of(hash);

@@ -33,6 +33,8 @@ class TextCodes {
     void add_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes, uint8_t* is_new = nullptr);
     // kNone: it has none.
     uint32_t find(ByteString text) const;
+    // The same of strings as add_all() has them.
+    void find_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes) const;
     // Returns the string of a number that add() gave; it is valid until the end.
     ByteString text(uint32_t code) const;
     // Numbers that were given; after a failure one may be nobody's.

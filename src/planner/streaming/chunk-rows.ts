@@ -76,6 +76,20 @@ export function placesOf(widths: readonly number[]): { places: KeyPlace[]; words
 /** Bits of a byte, one for each key that may be NULL. */
 export const flaggedKeysMax = 8;
 
+/** Keys of a row that workers number together (kTupleKeysMax in native/executor/streaming). */
+export const numberedKeysMax = 64;
+
+/**
+ * Host memory of such numbers: of each different key its values behind a bit for each, where they lie, and its places
+ * in tables, of which those that were outgrown stay.
+ */
+export function numberedKeyBytes(keys: readonly KeySpec[]): number {
+    return Math.ceil(keys.length / 8) + sumOf(keys.map(keyWidth)) + numberPlacesBytes;
+}
+
+/** Bytes of a string's address and length, and of up to four slots of 8. */
+export const numberPlacesBytes = 48;
+
 /** Decimals of so many digits fit 64 bits, whatever their type has. */
 const narrowDigits = 18;
 

@@ -30,15 +30,29 @@ export function hostBytes(host: Plan): number {
 /** A result that stays in host memory as a table is given no larger share of what is free there. */
 const resultShareMax = 3 / 4;
 
-/** What columns that are gathered, and a result that stays in memory, leave of host memory. */
-export function freeHostBytes(host: Plan, held: number, resultBytes: number): number {
+/** Host memory that a query takes beside what its operators do. */
+export interface HostNeeds {
+    /** Columns that are gathered, and numbers of keys. */
+    readonly heldBytes: number;
+    readonly numberBytes: number;
+    /** A result that stays in memory, and what else may turn out smaller. */
+    readonly guessedBytes: number;
+}
+
+/** What these leave of host memory. */
+export function freeHostBytes(host: Plan, { heldBytes, numberBytes, guessedBytes }: HostNeeds): number {
+    const held = heldBytes + numberBytes;
     const free = hostBytes(host) - held;
     // A table that is larger than that is another matter: it may turn out smaller than expected.
-    if (free > 0) return free - Math.min(resultBytes, free * resultShareMax);
+    if (free > 0) return free - Math.min(guessedBytes, free * resultShareMax);
+    const names = [
+        ...(heldBytes > 0 ? ["columns that are gathered from host memory"] : []),
+        ...(numberBytes > 0 ? ["numbers of keys"] : [])
+    ];
     const left = formatBytes(Math.max(0, free + held));
     throw new NotOnDevice(
         held > 0
-            ? `columns that are gathered from host memory need ${formatBytes(held)}, ${left} are left of the budget`
+            ? `${names.join(", and ")} need ${formatBytes(held)}, ${left} are left of the budget`
             : `batches of the result leave ${left} of the host budget for rows on their way to the GPU`
     );
 }

@@ -253,15 +253,6 @@ describe("what a stream cannot be on the GPU", () => {
             /column `list` \(nested\) of the stream `a` cannot be in GPU memory/
         ],
         [
-            "wide keys",
-            (r) =>
-                one({ k: numbers, l: numbers, m: numbers, n: numbers, o: numbers })(r, "a").join(
-                    one({ k: numbers, l: numbers, m: numbers, n: numbers, o: numbers })(r, "b"),
-                    { on: ["k", "l", "m", "n", "o"] }
-                ),
-            /hash of the key \(`k`, `l`, `m`, `n`, `o`\).*`[ab]` is a stream/
-        ],
-        [
             "dictionaries of both sides",
             (r) => one({ k: numbers, x: words })(r, "a").join(one({ k: numbers, y: words })(r, "b"), { on: "k" }),
             /column `[xy]` has a dictionary of the stream `[ab]`, which is not known before/

@@ -6,9 +6,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { buildData } from "../../support/arrow-data.js";
 import { cellTable } from "../../support/cells.js";
 import { DuckDB } from "../../support/duckdb.js";
+import { useGpu } from "../../support/gpu.js";
+import { knobs } from "../../support/knobs.js";
 import { Random } from "../../support/random.js";
 import { hashRows, rowTexts } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
+
+useGpu();
 
 const leftRows = 30_000;
 const rightRows = 50_000;
@@ -71,6 +75,33 @@ afterAll(async () => {
 });
 
 const budgets = ["16MiB", "32MiB", "64MiB", "1GiB"];
+
+/** Keys of 8 bytes and text, whose NULLs are equal: workers number them. */
+test.each(["left", "right", "full", "semi", "anti"] as const)(
+    "%s join on numbered keys beyond GPU memory",
+    async (type) => {
+        using sandbox = new Sandbox();
+        const memory = { host: "256MiB", device: "96MiB", spillDirectory: sandbox.spill };
+        const turned = knobs({ outOfCore: true, chunkRows: 4096, radixBits: 3, residentShare: 0.4 });
+        const runtime = await openRuntime({ device: "gpu", threads: 2, memory, ...turned });
+        try {
+            const [l, r] = [runtime.fromTable(left), runtime.fromTable(right)];
+            const query = runtime.join({ left: l, right: r, on: { lk: "rk", ls: "rs" }, type, nullEquality: true });
+            const [stage] = (await query.explain()).plan.stages;
+            expect(stage).toMatchObject({ kind: "deviceOutOfCoreJoin", layout: { keys: "numbered" } });
+            const ofRight = type === "semi" || type === "anti" ? [] : ["rk", "rn", "rf", "rs"];
+            const columns = ["lk", "ln", "lf", "ls", ...ofRight];
+            const expected = await expectedHash(
+                `SELECT ${columns.join(", ")} FROM l ${type.toUpperCase()} JOIN r ` +
+                    "ON lk IS NOT DISTINCT FROM rk AND ls IS NOT DISTINCT FROM rs"
+            );
+            expect(hashRows(rowTexts(cellTable(await query.toTable()), columns))).toBe(expected);
+        } finally {
+            await runtime.close();
+        }
+        await sandbox.expectClean();
+    }
+);
 
 describe.each(budgets)("with a budget of %s", (host) => {
     test.each(["inner", "left", "right", "full", "semi", "anti"] as const)("%s join", async (type) => {

@@ -51,7 +51,7 @@ const indexMoves = { build: 9, probe: 2 } as const;
  * stand twice.
  */
 export function predictCoherent(load: JoinLoad, rowBytes: number, shares: PageShares): OutOfCorePrediction {
-    const { inputs, resultBytes, gatherMs, outMs } = phaseParts(load);
+    const { inputs, numbersMs, resultBytes, gatherMs, outMs } = phaseParts(load);
     const sidesOf = (share: number) => ({
         build: load.rows.build * rowBytes * share,
         probe: load.rows.probe * rowBytes * share
@@ -74,8 +74,14 @@ export function predictCoherent(load: JoinLoad, rowBytes: number, shares: PageSh
         peerBytes: Math.ceil(peerBytes),
         ...{ diskBytes: 0, droppedRows: 0 },
         buildMs:
-            startMs + Math.max(partitionMs("build"), nearMs(near.build), readMs(load, inputs.build + load.heldBytes)),
-        probeMs: startMs + Math.max(partitionMs("probe"), nearMs(near.probe), readMs(load, inputs.probe)),
+            startMs +
+            Math.max(
+                partitionMs("build"),
+                nearMs(near.build),
+                readMs(load, inputs.build + load.heldBytes) + numbersMs.build
+            ),
+        probeMs:
+            startMs + Math.max(partitionMs("probe"), nearMs(near.probe), readMs(load, inputs.probe) + numbersMs.probe),
         spilledMs: Math.max(
             tiersMs({ in: hostBytes, out: resultBytes }, { in: peerBytes, out: 0 }, load.profile),
             nearMs(near.build + near.probe + joinedBytes + resultBytes),

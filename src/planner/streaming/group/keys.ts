@@ -7,10 +7,16 @@ import { sumOf } from "../../../model/sizes.js";
 import type { GroupNode, LogicalColumn } from "../../../plan/logical.js";
 import type { OutOfCoreGroupLayout } from "../../../plan/out-of-core-group-stage.js";
 import { NotOnDevice } from "../../device-support.js";
-import { chunkWidth, flaggedKeysMax, isTextKey, keyBytesMax, keyWidth, keyWordsMax, placesOf } from "../chunk-rows.js";
-
-/** Of keys that workers number. */
-const keysMax = 64;
+import {
+    chunkWidth,
+    flaggedKeysMax,
+    isTextKey,
+    keyBytesMax,
+    keyWidth,
+    keyWordsMax,
+    numberedKeysMax,
+    placesOf
+} from "../chunk-rows.js";
 
 const inputOf = ({ child }: GroupNode, column: number): LogicalColumn => child.columns[column] as LogicalColumn;
 
@@ -37,8 +43,8 @@ export function checkedKeyBytes(node: GroupNode): number {
         if (isSame && (node.child.kind === "input" || isPackedKey(key, input))) continue;
         throw new NotOnDevice(`${typed} has values that are not of 1, 2, 4 or 8 bytes`);
     }
-    if (node.keys.length > keysMax) {
-        throw new NotOnDevice(`there are ${node.keys.length} keys, ${keysMax} are the most`);
+    if (node.keys.length > numberedKeysMax) {
+        throw new NotOnDevice(`there are ${node.keys.length} keys, ${numberedKeysMax} are the most`);
     }
     return sumOf(node.keys.map(keyWidth));
 }

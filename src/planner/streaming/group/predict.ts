@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { nsPerMs, sumOf } from "../../../model/sizes.js";
+import { sumOf } from "../../../model/sizes.js";
 import {
     isTextExtreme,
     type OutOfCoreGroupLayout,
@@ -8,7 +8,7 @@ import {
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { GroupMemory } from "../device-memory.js";
-import { deliveryMs, fillMs, linkMs, type Filling, type Movers } from "../link.js";
+import { deliveryMs, fillMs, linkMs, numberingMs, type Filling, type Movers } from "../link.js";
 
 export interface GroupLoad extends Movers {
     readonly layout: OutOfCoreGroupLayout;
@@ -38,26 +38,12 @@ export function packedPartialBytes(
     return packedKeyBytes(8 * group.keyBytes, statistics) + sumOf(values);
 }
 
-/**
- * What a worker takes to number the keys of a row, or to look whether a value came with them before, in nanoseconds: as
- * of texts, of which a group-by of 7.5 million rows took 65 ms on the 16 cores of an H100's host (no record). What is
- * new takes so much more: of 18 million keys of 17 bytes, 2.4 million of them different, one took a core of two 209 ns,
- * with 11.4 million different ones 385.
- */
-const [numberedRowNs, newNumberNs] = [140, 300];
-
 /** Times that each row is looked up in a table of all workers before it goes to the GPU. */
 export function lookUps({ side }: OutOfCoreGroupLayout): number {
     return (
         (side.numbered ? 1 : 0) +
         side.columns.filter(({ distinct, part }) => distinct !== null || isTextExtreme(part)).length
     );
-}
-
-/** Of values in groups as many are taken to be new as of the keys, which is the least. */
-function numberingMs({ layout, rows, distinctKeys, workers }: GroupLoad): number {
-    const ns = rows * numberedRowNs + distinctKeys * newNumberNs;
-    return (lookUps(layout) * ns) / (Math.max(1, workers) * nsPerMs);
 }
 
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
@@ -83,7 +69,8 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
             profile.deviceInputStartMs +
             Math.max(
                 linkMs(load, inputBytes, spilledBytes - peerBytes, { in: 0, out: peerBytes }),
-                fillMs(load, load.filling) + numberingMs(load),
+                // Of values in groups as many are taken to be new as of the keys, which is the least.
+                fillMs(load, load.filling) + lookUps(layout) * numberingMs(load, rows, load.distinctKeys),
                 diskBytes / profile.spillWriteBytesPerMs
             ),
         residentMs,

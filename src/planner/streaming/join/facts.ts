@@ -9,6 +9,7 @@ import type {
     OutOfCorePrediction,
     OutOfCoreSizes
 } from "../../../plan/out-of-core-stage.js";
+import type { KeySpec } from "../../../model/column-type.js";
 import type { InputInfo, InputNode, JoinNode } from "../../../plan/logical.js";
 import type { Plan } from "../../../plan/plan.js";
 import { arrowRowBytes, type Estimator } from "../../estimates.js";
@@ -16,7 +17,7 @@ import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { freeHostBytes } from "../host-memory.js";
-import { inputRowBytes, isTextKey } from "../chunk-rows.js";
+import { inputRowBytes, isTextKey, numberedKeyBytes, numberPlacesBytes } from "../chunk-rows.js";
 import { columnsOf, fillingOf, type Filling } from "../link.js";
 import type { Rings } from "../sizes.js";
 import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
@@ -44,6 +45,31 @@ function fetchedColumns({ keys }: InputJoin, side: Side, { build }: JoinSides, l
 export function heldOf(node: InputJoin, sides: JoinSides, layout: OutOfCoreLayout): number {
     const heldOn = (side: Side): number => heldBytes(node[side].input, fetchedColumns(node, side, sides, layout));
     return Math.ceil(heldOn("left") + heldOn("right"));
+}
+
+/**
+ * Different keys of the build side where workers number them, and host memory for that; text is kept once, too. Of a
+ * stream it is a guess.
+ */
+export function numbersOf(
+    { left, right, keys }: InputJoin,
+    { build }: JoinSides,
+    layout: OutOfCoreLayout,
+    estimator: Estimator
+): { readonly keys: number; readonly bytes: number; readonly guessedBytes: number } {
+    if (layout.keys !== "numbered") return { keys: 0, bytes: 0, guessedBytes: 0 };
+    const child = build === "left" ? left : right;
+    const specs = keys.map((key) => key[build]);
+    const rows = Math.max(1, estimator.of(child).rows);
+    const distinct = Math.min(rows, estimator.distinct(child, specs));
+    const textOf = ({ column }: KeySpec): number => {
+        const values = (child.input.columnBytes[column] ?? 0) * Math.min(1, distinct / rows);
+        return values + distinct * numberPlacesBytes;
+    };
+    const texts = sumOf(specs.filter(isTextKey).map(textOf));
+    const all = Math.ceil(distinct * numberedKeyBytes(specs) + texts);
+    const { streamed } = child.input;
+    return { keys: distinct, bytes: streamed ? 0 : all, guessedBytes: streamed ? all : 0 };
 }
 
 /** A join with what is known of it before anything is decided. */
@@ -120,14 +146,17 @@ export interface JoinDraft {
 
 /** What both paths ask of their sizes. */
 export function sizeRequestOf({ query, host, node, limitBytes }: JoinFacts, load: JoinLoad) {
-    const { memory, rows, resultRowBytes, heldBytes } = load;
+    const { memory, rows, resultRowBytes, heldBytes, numbers } = load;
     const resultBytes = query.sink === "table" ? rows.result * resultRowBytes : 0;
     return {
         memory,
         buildRows: rows.build,
         probeRows: rows.probe,
         limitBytes,
-        hostBytes: freeHostBytes(host, heldBytes, resultBytes),
+        hostBytes: freeHostBytes(host, {
+            ...{ heldBytes, numberBytes: numbers.bytes },
+            guessedBytes: resultBytes + numbers.guessedBytes
+        }),
         peerBytes: query.peerBytes,
         sparing: query.sink === "table",
         guessed: node.left.input.streamed || node.right.input.streamed,
@@ -151,6 +180,8 @@ export function loadOf(facts: JoinFacts, costed: CostedLayout): JoinLoad {
         );
     const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
     const result = estimator.of(node);
+    const numbers = numbersOf(node, sides, layout, estimator);
+    const lookedUp = (role: "build" | "probe"): number => (layout.keys === "numbered" ? rowsOf(by[role]) : 0);
     const filling = (role: "build" | "probe"): Filling => {
         const widths = role === "build" ? layout.join.buildWidths : layout.join.probeWidths;
         const leastBytes = rowsOf(by[role]) * inputRowBytes(layout.join.keyBytes, widths, false);
@@ -166,6 +197,8 @@ export function loadOf(facts: JoinFacts, costed: CostedLayout): JoinLoad {
         resultRowBytes: query.sink === "count" ? 0 : arrowRowBytes(result.widths),
         heldBytes: heldOf(node, sides, layout),
         gatherNs: gatherRowNs(facts, costed),
+        numbered: { keys: numbers.keys, build: lookedUp("build"), probe: lookedUp("probe") },
+        numbers,
         ...{ workers: host.threads, sink: query.sink, profile: query.profile }
     };
 }

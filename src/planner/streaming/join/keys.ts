@@ -3,7 +3,15 @@ import { sumOf } from "../../../model/sizes.js";
 import type { JoinNode } from "../../../plan/logical.js";
 import type { OutOfCoreKeys } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
-import { isTextKey, keyBytesMax, keyWidth, placesOf, flaggedKeysMax, type KeyPlace } from "../chunk-rows.js";
+import {
+    flaggedKeysMax,
+    isTextKey,
+    keyBytesMax,
+    keyWidth,
+    numberedKeysMax,
+    placesOf,
+    type KeyPlace
+} from "../chunk-rows.js";
 
 /** What the GPU compares, and how many bytes of it. */
 export interface KeyPlan {
@@ -63,25 +71,33 @@ function flaggedPlan(node: JoinNode, wordsMax: number): KeyPlan {
     return { mode: "packed", bytes, columns: words - 1, nullsEqual: equalsNull(node), nullByte: end, order, places };
 }
 
+/** How keys are to be compared. */
+export interface KeyRequest {
+    /** So many words of 8 bytes at most. */
+    readonly wordsMax: number;
+    /** A byte of the key says what is NULL. */
+    readonly flagged?: boolean;
+    /** Rows of a side come once, so that their keys cannot be looked at again. */
+    readonly streamed?: boolean;
+}
+
 /**
- * Keys are compared on the GPU as they are, text by a number of 4 bytes; in `wordsMax` words of 8 bytes at most. Of
- * longer ones it compares a hash, and whoever delivers the pairs drops those whose keys differ: rows that are to come
- * out because they have no partner, or once for having one, would be wrong already. `flagged`: a byte of the key says
- * what is NULL.
+ * Keys are compared on the GPU as they are, text by a number of 4 bytes. Of longer ones inner joins compare a hash, and
+ * whoever delivers the pairs drops those whose keys differ. Rows that come out because they have no partner, or once
+ * for having one, would be wrong by then: other joins compare a number of the whole key, which workers give.
  */
-export function keyPlan(node: JoinNode, wordsMax: number, flagged = false): KeyPlan {
+export function keyPlan(node: JoinNode, { wordsMax, flagged = false, streamed = false }: KeyRequest): KeyPlan {
     if (flagged) return flaggedPlan(node, wordsMax);
     const { keys, type } = node;
     const nullByte = -1;
     const nullsEqual = equalsNull(node);
-    const text = keys.find(({ left, right }) => isTextKey(left) || isTextKey(right));
+    const hasText = keys.some(({ left, right }) => isTextKey(left) || isTextKey(right));
     const widths = keys.map(({ left }) => keyWidth(left));
     const bytes = sumOf(widths);
     const maskBytes = nullsEqual ? Math.ceil(keys.length / 8) : 0;
     const inOrder = keys.map((_, at) => at);
     // NULLs that equal each other are encoded by the CPU engine, which has no numbers for text.
-    const numbered = text === undefined || !nullsEqual;
-    if (numbered && bytes + maskBytes <= keyBytesMax) {
+    if ((!hasText || !nullsEqual) && bytes + maskBytes <= keyBytesMax) {
         const plan = { columns: 0, nullsEqual, nullByte, order: inOrder, places: placesOf(widths).places };
         if (nullsEqual) return { mode: "encoded", bytes: 8, ...plan };
         return { mode: "packed", bytes: bytes <= 4 ? 4 : 8, ...plan };
@@ -91,13 +107,10 @@ export function keyPlan(node: JoinNode, wordsMax: number, flagged = false): KeyP
     if (!nullsEqual && words <= wordsMax) {
         return { mode: "packed", bytes: 8, columns: words - 1, nullsEqual, nullByte, order, places };
     }
-    if (type === "inner")
-        return { mode: "hashed", bytes: 8, columns: 0, nullsEqual, nullByte, order: inOrder, places: [] };
-    const name = text === undefined ? "" : node.left.columns[text.left.column]?.name;
-    const what =
-        text === undefined
-            ? `the key has ${bytes + maskBytes} bytes, of which ${wordsMax * keyBytesMax} are compared` +
-              (nullsEqual ? `, or ${keyBytesMax} with NULLs that are equal,` : "")
-            : `key \`${name}\` is text or bytes, of which a hash is compared beside other keys or NULLs that are equal`;
-    throw new NotOnDevice(`${what} on the GPU: that gives candidates for an inner join and no more`);
+    const whole = { columns: 0, nullsEqual, nullByte, order: inOrder, places: [] };
+    if (type === "inner" && !streamed) return { mode: "hashed", bytes: 8, ...whole };
+    if (keys.length > numberedKeysMax) {
+        throw new NotOnDevice(`there are ${keys.length} keys, of which ${numberedKeysMax} are numbered together`);
+    }
+    return { mode: "numbered", bytes: 4, ...whole };
 }

@@ -5,7 +5,7 @@ import { rowNumberColumn } from "../../../model/column-type.js";
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { JoinMemory } from "../device-memory.js";
-import { deliveryMs, fillMs, linkMs, readMs, type Delivered, type Filling, type Movers } from "../link.js";
+import { deliveryMs, fillMs, linkMs, numberingMs, readMs, type Delivered, type Filling, type Movers } from "../link.js";
 import { packedRowNumberBytes } from "./gather.js";
 import { chunkStartMs } from "./spilled-copies.js";
 
@@ -23,6 +23,10 @@ export interface JoinLoad extends Movers {
     readonly heldBytes: number;
     /** What gathering takes a worker per row of the result. */
     readonly gatherNs: number;
+    /** Different keys of the build side, where workers number them, and the rows that they look up. */
+    readonly numbered: { readonly keys: number; readonly build: number; readonly probe: number };
+    /** Host memory of those numbers; of a stream's rows it is a guess. */
+    readonly numbers: { readonly bytes: number; readonly guessedBytes: number };
 }
 
 export type OutOfCorePhases = Pick<OutOfCorePrediction, "buildMs" | "probeMs" | "spilledMs">;
@@ -78,7 +82,7 @@ function resultOf({ rows, resultRowBytes, layout }: JoinLoad, gatherMs: number):
 
 /** What phases of joins out of core are made of: bytes of inputs and results, and times of what carries them. */
 export function phaseParts(load: JoinLoad) {
-    const { layout, rows } = load;
+    const { layout, rows, numbered } = load;
     const { join } = layout;
     const inputOf = (side: "build" | "probe"): number => {
         const widths = side === "build" ? join.buildWidths : join.probeWidths;
@@ -88,6 +92,10 @@ export function phaseParts(load: JoinLoad) {
     const gatherMs = (rows.result * load.gatherNs) / nsPerMs / load.workers;
     return {
         inputs: { build: inputOf("build"), probe: inputOf("probe") },
+        numbersMs: {
+            build: numberingMs(load, numbered.build, numbered.keys),
+            probe: numberingMs(load, numbered.probe, 0)
+        },
         resultBytes,
         gatherMs,
         outMs: deliveryMs(load, resultOf(load, gatherMs))
@@ -97,7 +105,7 @@ export function phaseParts(load: JoinLoad) {
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
 export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
     const { spilled, onPeer, onDisk, residentShare, chunks, profile } = load;
-    const { inputs, resultBytes, gatherMs, outMs: deliverMs } = phaseParts(load);
+    const { inputs, numbersMs, resultBytes, gatherMs, outMs: deliverMs } = phaseParts(load);
     const { build, probe } = inputs;
     const spilledBytes = spilled.build + spilled.probe;
     const backBytes = spilled.build + spilled.probe * load.probeReads;
@@ -121,14 +129,14 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
             startMs +
             Math.max(
                 chunksMs("build", outMs("build", build, 0)),
-                fillMs(load, load.filling.build) + readMs(load, load.heldBytes),
+                fillMs(load, load.filling.build) + numbersMs.build + readMs(load, load.heldBytes),
                 writeMs(onDisk.build)
             ),
         probeMs:
             startMs +
             Math.max(
                 chunksMs("probe", outMs("probe", probe, resultBytes * residentShare)),
-                fillMs(load, load.filling.probe),
+                fillMs(load, load.filling.probe) + numbersMs.probe,
                 residentShare * deliverMs,
                 writeMs(onDisk.probe)
             ),

@@ -107,8 +107,9 @@ class LayoutDraft {
         private readonly inputs: Readonly<Record<Side, InputInfo>> | undefined,
         private readonly request: LayoutRequest
     ) {
-        const words = keyWordsOf(request.counted, request.limits);
-        this.#keys = keyPlan(node, words, request.flagged);
+        const wordsMax = keyWordsOf(request.counted, request.limits);
+        const { flagged = false } = request;
+        this.#keys = keyPlan(node, { wordsMax, flagged, streamed: this.#isStreamed });
         for (const side of ["left", "right"] as const) {
             for (let word = 0; word < this.#keys.columns; ++word) {
                 this.#sides[side].columns.push({ column: keyWordColumn, validity: false });
@@ -126,7 +127,6 @@ class LayoutDraft {
             throw new NotOnDevice("a result without columns is nothing that a GPU could hold");
         }
         for (const side of ["left", "right"] as const) {
-            if (mode === "hashed") this.#requireHeldKeys(side);
             if (!counted) this.#chooseGathered(side);
         }
         const drafts = counted ? [] : node.columns.map((column) => this.#column(column));
@@ -167,39 +167,48 @@ class LayoutDraft {
 
     /**
      * Nothing is left on the GPU of a key that is hashed, and pairs that have only the hash in common must bring no
-     * column that was carried with it: all are gathered then. A column of both sides takes keys, which are narrow.
+     * column that was carried with it: all are gathered then. A column of both sides takes keys, which are narrow but
+     * for those that are numbered.
      */
     #chooseGathered(side: Side): void {
         const draft = this.#sides[side];
         let takenBytes = this.#keys.bytes + keyBytesMax * this.#keys.columns;
         let takenColumns = this.#keys.columns;
         const columns = new Map<number, SideColumn>();
+        const shared: number[] = [];
         for (const column of this.node.columns) {
             if (column.side !== side && column.side !== "either") continue;
             const index = column[side];
             const { type } = this.#columnOf(side, index);
             if (this.#keyPart(side, index) !== undefined) continue;
             // A column of both sides is carried with all its parts or with none.
+            if (column.side === "either" && this.#gathersShared) shared.push(index);
             if (column.side === "either" && this.#width(side, index) > 0 && !this.#gathersShared) {
                 takenBytes += this.#carriedBytes(side, index);
                 takenColumns += carriedColumns({ type });
             } else columns.set(index, { column: index, type });
         }
         const { costs, rule } = this.request;
-        const isStreamed = this.inputs?.[side].streamed === true;
         if (this.#keys.mode === "hashed") {
             for (const index of columns.keys()) draft.gathered.set(index, "beside a key that is hashed");
-        } else if (isStreamed) {
+        } else if (this.inputs?.[side].streamed === true) {
             this.#requireCarried(side, columns, { takenBytes, takenColumns });
         } else if (rule !== undefined) {
             draft.gathered = rule.gathered([...columns.values()], this.#keys.bytes, side);
-            if (!this.#gathersShared || !this.node.columns.some((column) => column.side === "either")) return;
+            if (shared.length === 0) return;
             for (const index of columns.keys()) {
                 if (!draft.gathered.has(index)) draft.gathered.set(index, "one of both sides, or beside one");
             }
         } else {
-            const room = { takenBytes, takenColumns, bytesMax: this.#limits.rowBytesMax };
+            const number = shared.length === 0 ? 0 : rowNumberBytes(this.#input(side).rows);
+            const room = {
+                takenBytes: takenBytes + number,
+                takenColumns: takenColumns + (number > 0 ? 1 : 0),
+                bytesMax: this.#limits.rowBytesMax
+            };
+            for (const index of shared) columns.delete(index);
             draft.gathered = chooseGathered(side, [...columns.values()], room, this.#input(side), costs);
+            for (const index of shared) draft.gathered.set(index, "a key of both sides that is numbered");
         }
     }
 
@@ -208,20 +217,16 @@ class LayoutDraft {
         return this.#width(side, column) + (this.#columnOf(side, column).type.nullable ? 1 : 0);
     }
 
-    /** The GPU has a hash of such keys, and who delivers pairs compares the keys themselves, which a stream has not. */
-    #requireHeldKeys(side: Side): void {
-        if (this.inputs?.[side].streamed !== true) return;
-        const names = this.node.keys.map((key) => `\`${this.#columnOf(side, key[side].column).name}\``).join(", ");
-        throw new NotOnDevice(
-            `the GPU compares a hash of the key (${names}), which is too long or text whose NULLs are equal, and ` +
-                `\`${this.inputs[side].name}\` is a stream of batches, of which no row can be looked at again`
-        );
-    }
-
     /** Rows of a stream are gone when the result is made: all of their columns have to travel. */
     #requireCarried(side: Side, columns: ReadonlyMap<number, SideColumn>, taken: RowRoom): void {
         const { name: stream } = this.#input(side);
         let { takenBytes: bytes, takenColumns: fields } = taken;
+        if (bytes > rowBytesMax || fields > rowColumnsMax) {
+            throw new NotOnDevice(
+                `keys that the result has of both sides take ${bytes} bytes and ${fields} columns of a row of the ` +
+                    `stream \`${stream}\`, ${rowBytesMax} and ${rowColumnsMax} are the most`
+            );
+        }
         for (const [index, column] of columns) {
             const { type } = column;
             const { name } = this.#columnOf(side, index);
@@ -301,8 +306,16 @@ class LayoutDraft {
         return lacks && this.#keepsLone(side);
     }
 
-    /** Kernels that move one value beside a key leave keys of both sides behind that cannot be read from it. */
+    get #isStreamed(): boolean {
+        return this.inputs !== undefined && (this.inputs.left.streamed || this.inputs.right.streamed);
+    }
+
+    /**
+     * Kernels that move one value beside a key leave keys of both sides behind that cannot be read from it. From its
+     * number none can, and there may be as many as no row has room for; only rows of a stream have to bring them.
+     */
     get #gathersShared(): boolean {
+        if (this.#keys.mode === "numbered") return !this.#isStreamed;
         if (this.request.rule === undefined || this.inputs === undefined || this.node.keys.length === 1) return false;
         return this.#keepsKeyless("left") || this.#keepsKeyless("right");
     }

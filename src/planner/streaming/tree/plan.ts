@@ -101,7 +101,10 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const result = estimator.of(root);
     const arrowBytes = sink === "count" ? 0 : result.rows * arrowRowBytes(result.widths);
     const heldBytes = heldBytesOf(layout, root);
-    const hostBytes = freeHostBytes(host, heldBytes, sink === "table" ? arrowBytes : 0);
+    const hostBytes = freeHostBytes(host, {
+        ...{ heldBytes, numberBytes: 0 },
+        guessedBytes: sink === "table" ? arrowBytes : 0
+    });
     const all = chooseTreeSizes(facts, { limitBytes, hostBytes, peerBytes: query.peerBytes ?? 0 });
     const gatherMs = (result.rows * gatherRowNs(layout, { query, all })) / nsPerMs / host.threads;
     const shared = gatherMs > 0 ? {} : { sharedColumns: root.columns.length };

@@ -118,7 +118,7 @@ type FlaggedSides = "both" | "build" | "none";
 
 /** The byte of the key that does, of either side; -1: there is none. Pairs of equal hashes are compared in no tree. */
 function nullByteOf(node: JoinNode, flagged: FlaggedSides, counted: boolean): number {
-    const { mode, nullByte } = keyPlan(node, keyWordsOf(counted), flagged !== "none");
+    const { mode, nullByte } = keyPlan(node, { wordsMax: keyWordsOf(counted), flagged: flagged !== "none" });
     if (mode === "packed") return nullByte;
     const names = node.keys.map(({ left }) => columnOf(node.left, left.column));
     const keys = names.map(({ name, field }) => `\`${name}\` (${String(field.type)})`).join(", ");
@@ -180,7 +180,7 @@ function requireAlone(node: LogicalNode, columns: readonly SideColumn[], keyByte
 
 /** Kernels compare a word of each side as it is, and have none beside it. */
 function requireOneWord(node: JoinNode, flagged: FlaggedSides): void {
-    const { mode, columns } = keyPlan(node, 1);
+    const { mode, columns } = keyPlan(node, { wordsMax: 1 });
     if (mode === "packed" && columns === 0 && flagged === "none") return;
     const names = node.keys.map(({ left }) => `\`${columnOf(node.left, left.column).name}\``).join(", ");
     const why = flagged === "none" ? `they have more than ${keyBytesMax} bytes` : "their NULLs count";

@@ -191,7 +191,7 @@ function numberedJoin(node: JoinNode, what: Wanted, sources: Map<LogicalNode, nu
         const read = from.flatMap((column) => (column.side === of || column.side === "either" ? [column[of]] : []));
         const numbers = once && of === "right" ? new Set<number>() : what.numbers;
         // Kernels alone move a value as wide as the key.
-        const numberBytes = node.algorithm?.startsWith("triton") === true ? keyPlan(node, 1).bytes : 4;
+        const numberBytes = node.algorithm?.startsWith("triton") === true ? keyPlan(node, { wordsMax: 1 }).bytes : 4;
         return numberedNode(node[of], { wanted: [...keys, ...read], numbers, first, numberBytes }, sources);
     };
     const left = side("left", what.first);
