@@ -263,6 +263,26 @@ describe("columns that do not cross the link", () => {
         const withNulls = join(equal[0]!, equal[1]!, { on: "t", nullEquality: true });
         expect(stageOf(planQueryOf(withNulls, resources), 16 * gibibyte).layout).toMatchObject({ keys: "hashed" });
     });
+
+    test("go with keys that are numbered, which host memory and time are planned for", () => {
+        const types = { k: new Int64(), l: new Int64(), m: new Int64(), n: new Int64(), o: new Int64() };
+        const query = (on: string[]) => ({ ...joinOf(true, { on, type: "left" }, types), sink: "count" }) as const;
+        const [packed, numbered] = [query(["k", "l", "m", "n"]), query(["k", "l", "m", "n", "o"])];
+        const [before, after] = [packed, numbered].map((one) => stageOf(one, 16 * gibibyte));
+        expect([before!.layout.keys, after!.layout.keys]).toEqual(["packed", "numbered"]);
+        expect(after!.layout.join).toMatchObject({ keyBytes: 4, keyColumns: 0, result: "count" });
+        // Five values, a bit for each, and where they lie.
+        const numberBytes = manyRows * (5 * 8 + 1 + 48);
+        expect(after!.memory.tableBytes).toBeGreaterThanOrEqual(numberBytes);
+        expect(outOfCoreHostBytes(numbered)).toBeGreaterThan(numberBytes);
+        expect(after!.predicted.buildMs).toBeGreaterThan(before!.predicted.buildMs);
+        expect(after!.predicted.probeMs).toBeGreaterThan(before!.predicted.probeMs);
+        const poor = planOf({ ...numbered, budgetBytes: 32 * gibibyte }, 16 * gibibyte);
+        expect((poor as NotOnDevice).reason).toMatch(/^numbers of keys need 89 GiB,/);
+        const many = Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`k${i}`, new Int64()]));
+        const tooMany = planOf(joinOf(true, { on: Object.keys(many), type: "left" }, many), 16 * gibibyte);
+        expect((tooMany as NotOnDevice).reason).toBe("there are 65 keys, of which 64 are numbered together");
+    });
 });
 
 test("host memory is asked for where tables are not likely to fit", () => {
