@@ -162,7 +162,10 @@ void SpillFile::write_whole(int file, uint64_t offset, const std::vector<SpillPi
 
 Error SpillFile::write_failed(int error_number, uint64_t bytes) {
     failed_.store(true);
-    const std::string& directory = space_->directory();
+    return spill_write_failed(error_number, space_->directory(), bytes, control_.spilled_bytes.load());
+}
+
+Error spill_write_failed(int error_number, const std::string& directory, uint64_t bytes, uint64_t spilled) {
     // The folder was there when the job began: whoever removed it gets the error of a folder that never was.
     if (error_number == ENOENT) return bad_directory(directory, kMissing);
     if (error_number == ENOTDIR) return bad_directory(directory, kNoFolder);
@@ -173,7 +176,6 @@ Error SpillFile::write_failed(int error_number, uint64_t bytes) {
         return Error(error.code(), error.message(), std::move(details));
     }
     const uint64_t free_bytes = free_bytes_of(directory);
-    const uint64_t spilled = control_.spilled_bytes.load(std::memory_order_relaxed);
     const std::string set_option = std::string("set ") + kOption;
     std::string why = "the disk of the spill folder is full";
     std::string advice = "free space there, " + set_option + " to another folder";

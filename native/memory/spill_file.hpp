@@ -85,6 +85,10 @@ class SpillFile {
     uint64_t size_limit_ = UINT64_MAX;  // RLIMIT_FSIZE when the set was made
 };
 
+// Why `bytes` could not be written to a file in the spill folder after `spilled` ones of the job: kDiskFull,
+// kInvalidArgument where there is no such folder, or kOutputFailed.
+Error spill_write_failed(int error_number, const std::string& directory, uint64_t bytes, uint64_t spilled);
+
 // Removes spillway-spill-* files in `directory` whose process no longer exists (pid + start time). Never throws.
 void remove_stale_spill_files(const std::string& directory);
 

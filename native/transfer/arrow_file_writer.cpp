@@ -10,7 +10,6 @@
 
 #include "base/bitmap.hpp"
 #include "transfer/ipc_message.hpp"
-#include "transfer/partial_file.hpp"
 
 namespace spillway {
 
@@ -141,6 +140,8 @@ void BodyPlan::add_raw(const void* data, int64_t bytes) {
 struct ArrowFileWriter::State {
     State(const std::string& path, bool overwrite, JobControl& job, std::function<bool()> make_room)
         : file(path, overwrite, PartialFile::Naming::kUnnamedIfPossible, std::move(make_room)), control(job) {}
+    State(const PartialFile::Nameless& where, JobControl& job, std::function<bool()> make_room)
+        : file(where, std::move(make_room)), control(job) {}
 
     // A place in the file and in the footer; the bytes are written after the lock, next to those of other workers.
     int64_t take_range(std::vector<FileBlock>& blocks, int64_t metadata_bytes, int64_t body_bytes) {
@@ -181,14 +182,24 @@ struct ArrowFileWriter::State {
 };
 
 ArrowFileWriter::ArrowFileWriter(std::string path, std::vector<uint8_t> schema_message, bool overwrite,
-                                 JobControl& control, std::function<bool()> make_room) {
+                                 JobControl& control, std::function<bool()> make_room)
+    : state_(std::make_unique<State>(path, overwrite, control, std::move(make_room))) {
+    begin(std::move(schema_message));
+}
+
+ArrowFileWriter::ArrowFileWriter(const PartialFile::Nameless& where, std::vector<uint8_t> schema_message,
+                                 JobControl& control, std::function<bool()> make_room)
+    : state_(std::make_unique<State>(where, control, std::move(make_room))) {
+    begin(std::move(schema_message));
+}
+
+void ArrowFileWriter::begin(std::vector<uint8_t>&& schema_message) {
     const auto head_bytes = static_cast<int64_t>(kFileHead.size());
     align_message_end(schema_message, head_bytes);
-    state_ = std::make_unique<State>(path, overwrite, control, std::move(make_room));
     state_->cursor = head_bytes + static_cast<int64_t>(schema_message.size());
     std::vector<iovec> pieces = {piece(kFileHead.data(), head_bytes),
                                  piece(schema_message.data(), static_cast<int64_t>(schema_message.size()))};
-    state_->file.write(0, pieces, control);
+    state_->file.write(0, pieces, state_->control);
 }
 
 ArrowFileWriter::~ArrowFileWriter() = default;
@@ -258,6 +269,10 @@ void ArrowFileWriter::finish(const std::vector<uint8_t>& footer) {
     state_->file.write(offset, pieces, state_->control);
     state_->control.check();  // the last moment at which an abort still leaves the target untouched
     state_->file.publish();
+}
+
+std::string ArrowFileWriter::way() const {
+    return state_->file.way();
 }
 
 int ArrowFileWriter::take_replaced() {

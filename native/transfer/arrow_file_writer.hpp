@@ -10,6 +10,7 @@
 
 #include "base/job_control.hpp"
 #include "model/output_batch.hpp"
+#include "transfer/partial_file.hpp"
 
 namespace spillway {
 
@@ -30,6 +31,9 @@ class ArrowFileWriter {
     // make_room: see PartialFile. Throws kOutputFailed / kOutputExists (when overwrite is false).
     ArrowFileWriter(std::string path, std::vector<uint8_t> schema_message, bool overwrite, JobControl& control,
                     std::function<bool()> make_room = nullptr);
+    // A file without a name, for rows that nobody but this process reads (PartialFile::Nameless).
+    ArrowFileWriter(const PartialFile::Nameless& where, std::vector<uint8_t> schema_message, JobControl& control,
+                    std::function<bool()> make_room);
     ~ArrowFileWriter();  // not finished: nothing is left
     ArrowFileWriter(const ArrowFileWriter&) = delete;
 
@@ -42,11 +46,14 @@ class ArrowFileWriter {
     uint64_t bytes_written() const;
     // footer: flatbuffer bytes; adds end-of-stream marker, length and magic, makes the file durable in name.
     void finish(const std::vector<uint8_t>& footer);
+    // By which this process can open the file after finish(): its path, or a way to it while the writer lives.
+    std::string way() const;
     // After finish(): descriptor of the file that was replaced, to be closed by the caller when it has time; else -1.
     int take_replaced();
 
   private:
     struct State;
+    void begin(std::vector<uint8_t>&& schema_message);
     std::unique_ptr<State> state_;
 };
 

@@ -11,6 +11,9 @@
 #include <set>
 
 #include "base/owned_name.hpp"
+#include "memory/spill_file.hpp"
+#include "memory/spill_name.hpp"
+#include "memory/spill_space.hpp"
 #include "transfer/hidden_name.hpp"
 #include "transfer/output_link.hpp"
 
@@ -82,7 +85,20 @@ PartialFile::PartialFile(const std::string& path, bool overwrite, Naming naming,
     }
 }
 
+PartialFile::PartialFile(const Nameless& where, MakeRoom make_room)
+    : path_(where.directory), overwrite_(false), make_room_(std::move(make_room)), nameless_(true) {
+    // Of a space of its own: a file that was kept for the next job may be longer than what is written here.
+    SpillSpace::File made = SpillSpace(where.directory).take();
+    if (made.descriptor < 0) throw spill_write_failed(errno, where.directory, 0, 0);
+    descriptor_ = made.descriptor;
+    path_left_ = std::move(made.path_left);
+}
+
 PartialFile::~PartialFile() {
+    if (nameless_) {
+        close_spill_file(descriptor_, path_left_);
+        return;
+    }
     if (descriptor_ >= 0) close(descriptor_);
     if (replaced_ >= 0) close(replaced_);
     if (!hidden_name_.empty()) unlinkat(folder_, hidden_name_.c_str(), 0);
@@ -181,6 +197,9 @@ void PartialFile::write(int64_t offset, std::vector<iovec>& pieces, const JobCon
         if (written < 0) {
             if (reason == EINTR || reason == EAGAIN) continue;
             if ((reason == ENOSPC || reason == EDQUOT) && make_room_ && make_room_()) continue;
+            if (nameless_) {
+                throw spill_write_failed(reason, path_, static_cast<uint64_t>(end - offset), control.spilled_bytes);
+            }
             throw failure(reason, "writing");
         }
         if (written == 0) throw failure(EIO, "writing");
@@ -200,7 +219,12 @@ void PartialFile::write(int64_t offset, std::vector<iovec>& pieces, const JobCon
 // power cut would cost the time of writing the result to the platter, for data that can be computed again.
 void PartialFile::publish() {
     free_unused();
+    if (nameless_) return;
     hidden_name_.empty() ? publish_unnamed() : publish_hidden();
+}
+
+std::string PartialFile::way() const {
+    return nameless_ ? descriptor_path(descriptor_) : path_;
 }
 
 void PartialFile::publish_unnamed() {

@@ -30,6 +30,12 @@ class PartialFile {
     // a regular file or behind a link that may not be followed), kDiskFull.
     PartialFile(const std::string& path, bool overwrite, Naming naming = Naming::kUnnamedIfPossible,
                 MakeRoom make_room = nullptr);
+    // A file that never gets a name, made as spill files are (memory/spill_space.hpp): publish() leaves it without one,
+    // and it goes with this object. It and write() throw what SpillFile throws.
+    struct Nameless {
+        std::string directory;
+    };
+    PartialFile(const Nameless& where, MakeRoom make_room);
     ~PartialFile();
     PartialFile(const PartialFile&) = delete;
     PartialFile& operator=(const PartialFile&) = delete;
@@ -39,6 +45,8 @@ class PartialFile {
     void write(int64_t offset, std::vector<iovec>& pieces, const JobControl& control);
     // Gives the file its name; atomic. Without overwrite, throws kOutputExists when the name was taken meanwhile.
     void publish();
+    // By which this process can open the file: its path, or a way to it while this object lives.
+    std::string way() const;
     // Descriptor of the file that publish() replaced, or -1; the caller closes it. Its pages go with the last
     // descriptor, which for a file of 160 MB takes 50 ms that nobody need wait for.
     int take_replaced() { return std::exchange(replaced_, -1); }
@@ -65,6 +73,8 @@ class PartialFile {
     int folder_ = -1;               // every later call is relative to it: the process may change its working directory
     int descriptor_ = -1;
     int replaced_ = -1;
+    const bool nameless_ = false;
+    std::string path_left_;  // of a nameless file: as SpillSpace::File
     std::mutex allocation_mutex_;
     std::atomic<int64_t> allocated_{0};  // bytes that have disk blocks; INT64_MAX: the file system does not do it
 };

@@ -378,10 +378,16 @@ export interface Binding extends DeviceBinding {
         columns: NativeColumnType[],
         options: { path: string; schemaMessage: Uint8Array; overwrite: boolean; batchRows: number; batchBytes: number }
     ): SinkHandle;
+    /**
+     * What does not wait in the queue by now goes to a nameless Arrow file of the spill directory, a sink of its own:
+     * `columns` and `schemaMessage` as those of createFileSink. It has to stay open until the stage has ended.
+     */
+    divertQueue(queue: SinkHandle, columns: NativeColumnType[], schemaMessage: Uint8Array): SinkHandle;
     /** Writes the unified dictionary of a source node (see sourceDictionary) as dictionary batch `id`. */
     writeDictionary(job: JobHandle, sink: SinkHandle, source: SourceHandle, path: number[], id: number): Promise<void>;
     fileBlocks(sink: SinkHandle): { dictionaries: NativeFileBlock[]; records: NativeFileBlock[] };
-    finishFileSink(job: JobHandle, sink: SinkHandle, footer: Uint8Array): Promise<void>;
+    /** Resolves with the path by which the file can be opened; a nameless one only as long as its sink is open. */
+    finishFileSink(job: JobHandle, sink: SinkHandle, footer: Uint8Array): Promise<string>;
     /** Rows become input of `partitions` (a following join or group-by) without a copy through JS. */
     createPartitionSink(job: JobHandle, partitions: PartitionsHandle, batchBytes: number): SinkHandle;
     /** Drops what has not been delivered; a file that was not finished disappears. */

@@ -5,6 +5,7 @@ import type { DeviceChoice } from "./device-choice.js";
 import { isOutOfCore } from "./device-stages.js";
 import { outOfCoreGroupLines, outOfCoreLines, outOfCoreTreeLines } from "./out-of-core-text.js";
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
+import type { HeldRows } from "./stage.js";
 
 function inputName(plan: Plan, index: number): string {
     const stage = index - plan.inputs.length;
@@ -99,6 +100,14 @@ function tablesOf({ kind }: PlanStage): string {
     return isOutOfCore(kind) ? "spilled rows at most" : "tables";
 }
 
+/** Where the rows of a stage wait for a later one. */
+function heldLine({ limitBytes, diskBytes }: HeldRows): string {
+    const limit = formatBytes(limitBytes);
+    if (diskBytes === undefined) return `its rows are held in host memory, ${limit} at most`;
+    if (diskBytes === 0) return `its rows are held in host memory, those beyond ${limit} on disk`;
+    return `its rows are held: ${limit} in host memory, about ${formatBytes(diskBytes)} on disk`;
+}
+
 function details(plan: Plan, stage: PlanStage): string[] {
     const lines: string[] = [];
     const from = source(plan, stage);
@@ -122,6 +131,7 @@ function details(plan: Plan, stage: PlanStage): string[] {
     if (stage.kind === "deviceOutOfCoreJoin") lines.push(...outOfCoreLines(stage));
     if (stage.kind === "deviceOutOfCoreGroupBy") lines.push(...outOfCoreGroupLines(stage));
     if (stage.kind === "deviceOutOfCoreTree") lines.push(...outOfCoreTreeLines(stage));
+    if ("holds" in stage && stage.holds !== undefined) lines.push(heldLine(stage.holds));
     const { inputBytes, tableBytes, outputBytes } = stage.memory;
     const memory = [
         inputBytes > 0 ? `buffers ${formatBytes(inputBytes)}` : "",

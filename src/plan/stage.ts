@@ -9,14 +9,16 @@ export interface StageMemory {
     readonly outputBytes: number;
 }
 
-/** Rows of a stage stay in host memory, as an input of later stages. */
+/** Rows of a stage stay in host memory, or wait on disk, as an input of later stages. */
 export interface HeldRows {
     /** The join or group-by that gives them: its number among the inner operators of the query. */
     readonly operator: number;
     /** Number of that input: they come behind those of the query. */
     readonly input: number;
-    /** Bytes of their batches at most. */
+    /** Bytes of their batches in host memory at most. */
     readonly limitBytes: number;
+    /** Bytes that are expected in a file of the spill directory; left out: more rows than the limit are an error. */
+    readonly diskBytes?: number;
 }
 
 export interface StageCommon {

@@ -4,6 +4,7 @@ import { formatBytes, sumOf } from "../model/sizes.js";
 import { innerOperators, prunedTree, type OperatorNode } from "../plan/inner-operators.js";
 import { inputsOf, logicalSchema, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
+import type { HeldRows } from "../plan/stage.js";
 import { attempt, NotOnDevice } from "./device-support.js";
 import { arrowRowBytes, Estimator } from "./estimates.js";
 import type { PlanQuery } from "./plan-search.js";
@@ -28,6 +29,8 @@ interface HeldPart {
     readonly bytes: number;
     /** They are made of streams, of which estimates say nothing. */
     readonly guessed: boolean;
+    /** They go to disk where host memory has no room for them. */
+    readonly onDisk: boolean;
 }
 
 /** Groups in host memory may turn out to be so much more than was estimated, rows of a join any number. */
@@ -36,8 +39,16 @@ const heldBytesMin = { group: 2 ** 20, join: 2 ** 26 };
 /** No more of the host's memory is for them. */
 const heldShareMax = 1 / 2;
 
-/** Rows in host memory as a relation: as many as are expected, of which no more can come than `bytesMax` hold. */
-function heldInput(node: OperatorNode, name: string, estimator: Estimator, bytesMax: number): InputInfo {
+/**
+ * Held rows as a relation: as many as are expected, of which no more can come than `bytesMax` hold. `inMemory`: all of
+ * them stay there.
+ */
+function heldInput(
+    node: OperatorNode,
+    name: string,
+    estimator: Estimator,
+    { bytesMax, inMemory }: { bytesMax: number; inMemory: boolean }
+): InputInfo {
     const schema = logicalSchema(node);
     const { rows: expected, widths } = estimator.of(node);
     const rows = Math.min(expected, Math.ceil(bytesMax / Math.max(1, arrowRowBytes(widths))));
@@ -47,7 +58,7 @@ function heldInput(node: OperatorNode, name: string, estimator: Estimator, bytes
         columns: schema.fields.map((field) => ({ name: field.name, field, type: columnTypeOf(field), origin: null })),
         columnBytes: widths.map(({ fixed, heap }) => Math.ceil(rows * (fixed + heap))),
         largestBatchRows: Math.ceil(rows),
-        ...{ inMemory: true, streamed: false, source: { kind: "held", schema } }
+        ...{ inMemory, streamed: false, source: { kind: "held", schema } }
     };
 }
 
@@ -122,9 +133,12 @@ export function partsOf(query: PlanQuery, heldJoins: ReadonlySet<number> = new S
         if (node.kind === "join" && !heldJoins.has(operator)) return [];
         const { rows, widths } = estimator.of(node);
         const guessed = inputsOf(node).some(({ streamed }) => streamed);
-        const made = part(node, { held: { operator, bytes: rows * arrowRowBytes(widths), guessed } });
+        const onDisk = query.heldOnDisk === "all" || (query.heldOnDisk === "streams" && guessed);
+        const made = part(node, { held: { operator, bytes: rows * arrowRowBytes(widths), guessed, onDisk } });
         const name = `${node.kind === "group" ? "groups" : "rows"} ${held.size}`;
-        const input = heldInput(node, name, estimator, query.budgetBytes * heldShareMax);
+        // Estimates of streams say nothing: theirs are no more than memory may have.
+        const bytesMax = onDisk && !guessed ? Infinity : query.budgetBytes * heldShareMax;
+        const input = heldInput(node, name, estimator, { bytesMax, inMemory: !onDisk });
         held.set(node, input);
         relations.push(input);
         return [made];
@@ -133,24 +147,33 @@ export function partsOf(query: PlanQuery, heldJoins: ReadonlySet<number> = new S
     return [...parts, part(root)];
 }
 
+type HeldLimit = Pick<HeldRows, "limitBytes" | "diskBytes">;
+
 /**
- * Host memory for the rows of each part that are held, of which no more than that may come. Throws NotOnDevice where
- * they are expected to be more.
+ * Host memory for the rows of each part that are held: no more than that may come, but for what goes to disk. Throws
+ * NotOnDevice where they are expected to be more, and do not.
  */
-export function heldLimits(parts: readonly QueryPart[], host: Plan): (number | undefined)[] {
+export function heldLimits(parts: readonly QueryPart[], host: Plan): (HeldLimit | undefined)[] {
     const count = parts.filter(({ held }) => held !== undefined).length;
     const most = Math.max(0, (hostBytes(host) * heldShareMax) / Math.max(1, count));
     return parts.map(({ held, query }) => {
         if (held === undefined) return undefined;
+        const isGroup = query.root.kind === "group";
+        const wished = isGroup ? heldFactor * held.bytes + heldBytesMin.group : Infinity;
+        const limitBytes = Math.floor(Math.min(most, wished));
+        if (held.onDisk) {
+            // What is expected of a stream stays in memory: see its input.
+            const diskBytes = held.guessed ? 0 : Math.ceil(Math.max(0, held.bytes - limitBytes));
+            return { limitBytes, diskBytes };
+        }
         if (held.bytes > most && !held.guessed) {
-            const what = query.root.kind === "group" ? "groups" : "rows of a join";
+            const what = isGroup ? "groups" : "rows of a join";
             throw new NotOnDevice(
                 `${what} that are joined or grouped again need about ${formatBytes(held.bytes)} of host memory, of ` +
                     `which ${formatBytes(most)} are for them`
             );
         }
-        const isGroup = query.root.kind === "group";
-        return Math.floor(isGroup ? Math.min(most, heldFactor * held.bytes + heldBytesMin.group) : most);
+        return { limitBytes };
     });
 }
 

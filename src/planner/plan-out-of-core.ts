@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isBaselineJoin, isOutOfCoreJoin } from "../model/algorithms.js";
+import type { MachineProfile } from "../machine/profile.js";
 import { sumOf } from "../model/sizes.js";
+import { innerOperators } from "../plan/inner-operators.js";
 import { inputsOf } from "../plan/logical.js";
 import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
@@ -168,6 +170,18 @@ function inQuery(stage: AnyStage, { inputs }: QueryPart): AnyStage {
     }
 }
 
+/** What it costs that held rows are written to disk, and read by a later stage. */
+function withHeldOnDisk(
+    { predictedMs, predictedSpillBytes }: AnyStage,
+    diskBytes: number,
+    { spillWriteBytesPerMs, spillReadBytesPerMs }: MachineProfile
+): Pick<AnyStage, "predictedMs" | "predictedSpillBytes"> {
+    return {
+        predictedMs: predictedMs + diskBytes / spillWriteBytesPerMs + diskBytes / spillReadBytesPerMs,
+        predictedSpillBytes: predictedSpillBytes + diskBytes
+    };
+}
+
 /**
  * The stages of the parts of a query, of which all but the last one hold their rows. Where GPU memory is too little for
  * several of them, the most that one takes is told.
@@ -178,13 +192,14 @@ function stagesOf(query: PlanQuery, parts: readonly QueryPart[], host: Plan, lim
     let heldBytes = 0;
     const made = parts.map((part, id): AnyStage | NotOnDevice => {
         const limit = limits[id];
-        heldBytes += limit ?? 0;
+        heldBytes += limit?.limitBytes ?? 0;
         const { memory } = host;
         const left = { ...host, memory: { ...memory, fixedBytes: memory.fixedBytes + heldBytes } };
         const stage = attempt(() => inQuery(partStageOf(part.query, left, limitBytes), part));
         if (stage instanceof NotOnDevice) return stage;
         if (part.held === undefined || limit === undefined) return { ...stage, id };
-        return { ...stage, id, holds: { operator: part.held.operator, input: inputs + id, limitBytes: limit } };
+        const holds = { operator: part.held.operator, input: inputs + id, ...limit };
+        return { ...stage, id, holds, ...withHeldOnDisk(stage, limit.diskBytes ?? 0, query.profile) };
     });
     const refused = made.flatMap((stage) => (stage instanceof NotOnDevice ? [stage] : []));
     const [worst] = refused.sort((a, b) => (b.leastBytes ?? Infinity) - (a.leastBytes ?? Infinity));
@@ -197,9 +212,26 @@ export function looksUpRows({ stages }: Plan): boolean {
     return stages.some((stage) => stage.kind === "deviceOutOfCoreGroupBy" && lookUps(stage.layout) > 0);
 }
 
+/**
+ * What `make` makes of a query. Held rows go to disk where they have to: columns that are gathered from there are
+ * copied to host memory, so that less fits than where rows stay in it, and rows of streams stay in it where no plan
+ * fits otherwise.
+ */
+function heldSomewhere<T>(query: PlanQuery, make: (query: PlanQuery) => T): T | NotOnDevice {
+    const first = attempt(() => make(query));
+    const isFixed = query.heldOnDisk !== "streams" || innerOperators(query.root).length === 0;
+    if (!(first instanceof NotOnDevice) || isFixed) return first;
+    const { heldOnDisk: _, ...inMemory } = query;
+    for (const other of [{ ...query, heldOnDisk: "all" } as const, inMemory]) {
+        const made = attempt(() => make(other));
+        if (!(made instanceof NotOnDevice)) return made;
+    }
+    return first;
+}
+
 /** The plan of a query whose tables do not fit GPU memory, or why it cannot run there. */
 export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
-    const stages = attempt(() => chooseHeld(query, (parts) => stagesOf(query, parts, host, limitBytes)));
+    const stages = heldSomewhere(query, (own) => chooseHeld(own, (parts) => stagesOf(own, parts, host, limitBytes)));
     if (stages instanceof NotOnDevice) return stages;
     return freezePlan<Plan>({
         ...host,

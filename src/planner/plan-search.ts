@@ -36,6 +36,8 @@ export interface PlanQuery {
     plainDevice?: boolean;
     /** GPU memory ran out with all tables in it: plan out of core. */
     deviceFull?: boolean;
+    /** Held rows that host memory has no room for go to disk: of streams, or of all; left out: there is no folder. */
+    heldOnDisk?: "streams" | "all";
     /** Its rows are held for other parts of a query: nobody reads them before the last one has come. */
     isHeld?: boolean;
     /** Kernels of the GPU that is open use the host's page tables. */

@@ -11,7 +11,8 @@ import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { outOfCoreName } from "../planner/named-algorithm.js";
 import { QueryPlanner } from "../planner/plan-query.js";
-import { InnerOperators } from "../execute/held-rows.js";
+import type { PlanQuery } from "../planner/plan-search.js";
+import { InnerOperators, isHeldFull } from "../execute/held-rows.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
@@ -183,7 +184,10 @@ export class QueryRun {
                 return await this.#runPlan(await this.#deviceFor(retry), retry, sink);
             }
             if (!this.#sent && query.deviceFull !== true && lacksRoomForTables(plan, error)) {
-                return await this.#runOutOfCore(granted, sink, error);
+                return await this.#runAgain(granted, sink, error, { deviceFull: true });
+            }
+            if (!this.#sent && query.heldOnDisk === "streams" && isHeldFull(error)) {
+                return await this.#runAgain(granted, sink, error, { heldOnDisk: "all" });
             }
             const untouched = !this.#sent || sentNothing(error);
             const failure = plan.device === "gpu" && untouched ? deviceFailure(error) : undefined;
@@ -207,13 +211,18 @@ export class QueryRun {
     }
 
     /**
-     * GPU memory ran out with all tables in it, and no row is gone: out of core, or on the CPU engine where that is
-     * allowed. Throws `error` where neither can be.
+     * GPU memory ran out with all tables in it, or host memory with rows held there, and no row is gone: out of core,
+     * by way of disk, or on the CPU engine where that is allowed. Throws `error` where none of it can be.
      */
-    async #runOutOfCore(granted: Granted, sink: ResultSink, error: unknown): Promise<{ rows: number; ran: Plan }> {
+    async #runAgain(
+        granted: Granted,
+        sink: ResultSink,
+        error: unknown,
+        changed: Pick<PlanQuery, "deviceFull" | "heldOnDisk">
+    ): Promise<{ rows: number; ran: Plan }> {
         // Tables in GPU memory want less host memory than chunks and spilled rows do.
         granted.release();
-        const again = await this.#admit(new QueryPlanner({ ...granted.planner.query, deviceFull: true }));
+        const again = await this.#admit(new QueryPlanner({ ...granted.planner.query, ...changed }));
         const next = await this.#deviceFor(again).catch((refusal: unknown) => {
             this.job.check();
             throw refusal instanceof SpillwayError ? error : refusal;

@@ -232,6 +232,7 @@ export class QueryRunner {
             debug: { ...runtimeDebug, ...debug },
             policy: this.policy
         };
+        if (this.parts.spillDirectory !== "") query.heldOnDisk = "streams";
         return batchRows === undefined ? query : { ...query, batchRows };
     }
 

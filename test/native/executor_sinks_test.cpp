@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -14,6 +15,7 @@
 
 using namespace spillway;
 using namespace spillway::test::batches;
+using spillway::test::read_file;
 using spillway::test::TemporaryFolder;
 
 namespace {
@@ -77,6 +79,36 @@ TEST(queue_sink_takes_popped_batches_out_of_the_budget) {
     auto batch = queue.try_pop();
     EXPECT_EQ(budget.used(), uint64_t{0});
     EXPECT_EQ(value_at<int64_t>(batch->columns[0], 999), int64_t{1000});
+}
+
+TEST(queue_sink_diverts_what_does_not_wait_yet) {
+    TemporaryFolder folder;
+    MemoryBudget budget(1 << 20);
+    JobControl control;
+    QueueSink queue({1024}, 1, control);
+    const auto type = one_column(budget, 1).columns[0].type;
+    std::vector<uint8_t> schema_message(32);  // what is in it matters to nobody here
+    std::fill_n(schema_message.begin(), 4, uint8_t{0xFF});
+    schema_message[4] = 24;
+    auto writer =
+        std::make_unique<ArrowFileWriter>(PartialFile::Nameless{folder.path()}, schema_message, control, nullptr);
+    FileSink file(std::move(writer), {type}, queue.batch_size(), control);
+    queue.push(0, one_column(budget, 1));
+    std::thread blocked([&] { queue.push(0, one_column(budget, 20)); });
+    sleep_ms(10);
+    queue.divert(file);
+    blocked.join();
+    queue.push(0, one_column(budget, 300));
+    queue.close_producer();
+    EXPECT_EQ(queue.try_pop()->rows, int64_t{1});
+    EXPECT(queue.finished());
+    EXPECT_EQ(file.writer().record_blocks().size(), size_t{2});
+    EXPECT_EQ(control.rows_out.load(), uint64_t{321});
+    EXPECT_EQ(control.spilled_bytes.load(), uint64_t{320 * 8});
+    // Nobody but this process finds the file, and it by its descriptor alone.
+    file.writer().finish(std::vector<uint8_t>(8));
+    EXPECT_EQ(folder.entries(), size_t{0});
+    EXPECT_EQ(read_file(file.writer().way()).size(), file.writer().bytes_written());
 }
 
 TEST(queue_sink_announces_batches_and_the_end) {

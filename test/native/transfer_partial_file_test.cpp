@@ -47,6 +47,31 @@ TEST(partial_file_hidden_fallback_publishes_and_cleans_up) {
     EXPECT_EQ(read_file(path).size(), size_t{5});
 }
 
+TEST(partial_file_without_a_name_goes_with_its_object) {
+    TemporaryFolder folder;
+    JobControl control;
+    char text[] = "held";
+    std::string way;
+    int calls = 0;
+    {
+        PartialFile file(PartialFile::Nameless{folder.path()}, [&] { return ++calls > 0; });
+        const spillway::test::WithFailingCalls failing({.pwritev = ENOSPC});
+        std::vector<iovec> pieces = {{text, 4}};
+        file.write(0, pieces, control);
+        file.publish();
+        way = file.way();
+        EXPECT_EQ(calls, 1);
+        EXPECT_EQ(read_file(way).size(), size_t{4});
+        EXPECT_EQ(folder.entries(), size_t{0});
+    }
+    EXPECT_EQ(folder.entries(), size_t{0});
+    PartialFile full(PartialFile::Nameless{folder.path()}, nullptr);
+    const spillway::test::WithFailingCalls failing({.pwritev = ENOSPC});
+    std::vector<iovec> pieces = {{text, 4}};
+    EXPECT_ERROR(kDiskFull, full.write(0, pieces, control));
+    EXPECT_ERROR(kInvalidArgument, PartialFile(PartialFile::Nameless{folder.file("missing")}, nullptr));
+}
+
 // Policies forbid hard links and some file systems lack them: the result must not be lost after the whole query.
 TEST(partial_file_needs_no_hard_links) {
     for (const int error : {EPERM, EXDEV, EOPNOTSUPP}) {

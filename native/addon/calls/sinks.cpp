@@ -79,6 +79,25 @@ Napi::Value create_file_sink(const Napi::CallbackInfo& info) {
     return share_sink(info.Env(), std::move(handle));
 }
 
+Napi::Value divert_queue(const Napi::CallbackInfo& info) {
+    const auto queue = get_handle<SinkHandle>(info[0]);
+    QueueSink& from = queue->queue_sink();
+    auto handle = std::make_unique<SinkHandle>(queue->job);
+    auto columns = decode_columns(Field(info[1], "columns"));
+    auto schema_message = Field(info[2], "schemaMessage").bytes();
+    JobControl& control = queue->job->control;
+    const auto space = queue->job->engine->spill_space;
+    const auto make_room = [space] { return space->trim() > 0; };
+    auto writer = std::make_unique<ArrowFileWriter>(PartialFile::Nameless{space->directory()},
+                                                    std::move(schema_message), control, make_room);
+    auto file = std::make_unique<FileSink>(std::move(writer), std::move(columns), from.batch_size(), control);
+    handle->file = file.get();
+    handle->sink = std::move(file);
+    queue->diverted = registry_of(info.Env())->share(std::move(handle));
+    from.divert(*queue->diverted->sink);
+    return make_handle(info.Env(), queue->diverted);
+}
+
 Napi::Value write_dictionary(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto sink = get_handle<SinkHandle>(info[1]);
@@ -114,7 +133,7 @@ Napi::Value finish_file_sink(const Napi::CallbackInfo& info) {
         ArrowFileWriter& writer = sink->file_sink().writer();
         writer.finish(footer);
         disposer->close_file(writer.take_replaced());
-        return undefined_result;
+        return [way = writer.way()](Napi::Env env) -> Napi::Value { return Napi::String::New(env, way); };
     };
     return start_stage(info.Env(), job, finish, StageMemory::kNone);
 }
@@ -145,6 +164,7 @@ void export_sink_calls(Napi::Object exports) {
     export_async<next_batch>(exports, "nextBatch");
     export_sync<delivered_memory>(exports, "deliveredMemory");
     export_sync<create_file_sink>(exports, "createFileSink");
+    export_sync<divert_queue>(exports, "divertQueue");
     export_async<write_dictionary>(exports, "writeDictionary");
     export_sync<file_blocks>(exports, "fileBlocks");
     export_async<finish_file_sink>(exports, "finishFileSink");

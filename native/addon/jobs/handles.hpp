@@ -196,6 +196,7 @@ struct SinkHandle : Disposable {
     std::unique_ptr<BatchSink> sink;
     QueueSink* queue = nullptr;  // one of these when `sink` is of that kind
     FileSink* file = nullptr;
+    std::shared_ptr<SinkHandle> diverted;          // queue: the file that takes what the queue does not
     std::shared_ptr<PartitionsHandle> partitions;  // partition sink: where the rows go
     std::shared_ptr<QueueDelivery> delivery;       // queue sink: promises of nextBatch
     bool busy = false;

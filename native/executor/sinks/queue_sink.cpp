@@ -29,19 +29,26 @@ void QueueSink::add_rows(int, uint64_t) {
     fail_check("a queue takes batches: add_rows is for sinks without columns", __FILE__, __LINE__);
 }
 
-void QueueSink::push(int, OutputBatch&& batch) {
+void QueueSink::push(int worker, OutputBatch&& batch) {
     const auto rows = static_cast<uint64_t>(batch.rows);
     const uint64_t bytes = batch.bytes();
+    BatchSink* next = nullptr;
     {
         std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
             control_.check();
             if (abandoned_) throw Error(ErrorCode::kAborted, "the reader of the result batches has stopped");
             SPILLWAY_CHECK(!producer_closed_);
-            if (batches_.size() < max_batches_) break;
+            next = next_;
+            if (next != nullptr || batches_.size() < max_batches_) break;
             room_.wait_for(lock, kAbortPoll);
         }
-        batches_.push_back(std::move(batch));
+        if (next == nullptr) batches_.push_back(std::move(batch));
+    }
+    if (next != nullptr) {
+        next->push(worker, std::move(batch));
+        control_.spilled_bytes.fetch_add(bytes, std::memory_order_relaxed);
+        return;
     }
     control_.rows_out.fetch_add(rows, std::memory_order_relaxed);
     control_.bytes_out.fetch_add(bytes, std::memory_order_relaxed);
@@ -64,6 +71,15 @@ std::optional<OutputBatch> QueueSink::try_pop() {
 bool QueueSink::finished() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return abandoned_ || (producer_closed_ && batches_.empty());
+}
+
+void QueueSink::divert(BatchSink& next) {
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        SPILLWAY_CHECK(next_ == nullptr);
+        next_ = &next;
+    }
+    room_.notify_all();
 }
 
 void QueueSink::abandon() {

@@ -29,6 +29,9 @@ class QueueSink final : public BatchSink {
     std::optional<OutputBatch> try_pop();
     // The producer has ended (or the consumer has abandoned) and nothing is left to pop.
     bool finished() const;
+    // Batches that do not wait yet, those of blocked pushes included, go to `next` instead; it must live until the
+    // producer has ended. What waits is still to be popped.
+    void divert(BatchSink& next);
     // Drops what waits; later and blocked pushes throw kAborted. Idempotent.
     void abandon();
     // Called, from any thread and with no queue lock held, when a batch arrives and when the producer closes. Set it
@@ -48,6 +51,7 @@ class QueueSink final : public BatchSink {
     mutable std::mutex mutex_;
     std::condition_variable room_;
     std::deque<OutputBatch> batches_;
+    BatchSink* next_ = nullptr;
     bool producer_closed_ = false;
     bool abandoned_ = false;
     std::mutex ready_mutex_;

@@ -217,6 +217,34 @@ describe("rows of a join are held where the operator above", () => {
         );
     });
 
+    test("and on disk as far as it has none, where there is a folder for them", () => {
+        const rows = 2 ** 36;
+        const [a, b] = ["a", "b"].map((name) => inputNode({ [`${name}_k`]: new Int64() }, { name, rows }));
+        const root = counted(join(a!, b!, { on: { a_k: "b_k" } }), ["a_k", "b_k"]);
+        const plan = planned(root, { heldOnDisk: "streams" });
+        const [held, groups] = plan.stages as [OutOfCoreTreeStage, OutOfCoreGroupStage];
+        const { limitBytes, diskBytes } = held.holds!;
+        expect(limitBytes + diskBytes!).toBeCloseTo(2 ** 40, -6);
+        expect(groups.rowsIn).toBe(rows);
+        expect(planText(plan)).toMatch(/its rows are held: .* in host memory, about .* on disk/);
+        const { spillWriteBytesPerMs, spillReadBytesPerMs } = loadProfile();
+        const diskMs = diskBytes! / spillWriteBytesPerMs + diskBytes! / spillReadBytesPerMs;
+        expect(held.predictedMs).toBeGreaterThan(diskMs);
+        expect(held.predictedSpillBytes).toBeGreaterThanOrEqual(diskBytes!);
+        // What fits stays in memory, unless it turned out to be more than was expected.
+        const few = counted(lower(), ["a_k", "b_x"]);
+        const holdsOf = (more: Partial<PlanQuery>) => (planned(few, more).stages[0] as OutOfCoreTreeStage).holds;
+        expect(holdsOf({ heldOnDisk: "streams" })).toEqual(holdsOf({}));
+        expect(holdsOf({ heldOnDisk: "all" })).toMatchObject({ diskBytes: 0 });
+        const stream = counted(join(dimension("s", 1e6, { streamed: true }), wide("b"), on("s_k", "b_k")), [
+            "s_k",
+            "b_x"
+        ]);
+        const streamed = planned(stream, { heldOnDisk: "streams" });
+        expect((streamed.stages[0] as OutOfCoreTreeStage).holds).toMatchObject({ diskBytes: 0 });
+        expect(planText(streamed)).toMatch(/its rows are held in host memory, those beyond .* on disk/);
+    });
+
     test("or where a stream, of which nothing is known, may have them", () => {
         const stream = dimension("s", 2 ** 36, { streamed: true });
         const groups = counted(stream, ["s_k", "s_v"]);

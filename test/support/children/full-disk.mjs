@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A join whose spill files may not grow beyond a limit of the shell that started this process, and then the same join
-// on the same runtime without that limit. Argument: { runtime, left, right, on, output }.
+// A join, grouped if there is a `groupBy`, whose spill files may not grow beyond a limit of the shell that started this
+// process, and then the same query on the same runtime without that limit.
+// Argument: { runtime, left, right, on, groupBy, output }.
 // Says "error {...}" for the first and "used {...}" with what the runtime held then, "result {...}" for the second.
 import { spawnSync } from "node:child_process";
 import { openRuntime } from "spillway";
@@ -11,7 +12,8 @@ const say = (word, value) => process.stdout.write(`${word} ${JSON.stringify(valu
 const runtime = await openRuntime(options.runtime);
 const left = await runtime.fromArrowFile(options.left);
 const right = await runtime.fromArrowFile(options.right);
-const query = runtime.join({ left, right, on: options.on });
+const joined = runtime.join({ left, right, on: options.on });
+const query = options.groupBy === undefined ? joined : joined.groupBy(options.groupBy);
 try {
     await query.toTable();
 } catch (error) {
