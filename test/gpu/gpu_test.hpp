@@ -35,7 +35,7 @@ inline uint64_t small_or_full(uint64_t small, uint64_t full) {
     return full_suite() ? full : small;
 }
 // The device of --device is opened at the first call and closed after the last test. Its limit leaves a quarter of the
-// memory that was free to what tests allocate themselves.
+// GPU's memory to what tests allocate themselves.
 cuda::Device& test_device();
 // Both are for main() alone. A part of the tests gives back what large ones took, for other parts beside it.
 void trim_test_device();

@@ -13,7 +13,7 @@ constexpr const char* kWatchedTests[] = {
     "bucket-chain join: marks alone",
     "coherent join: a small one by each partitioner",
     "coherent join: a third pass",
-    "coherent join: every kind of a hot key",
+    "coherent join: every kind, with rows that have no key",
     "coherent join: perfect hashing by every partitioner",
     "coherent join: tables of few buckets",
     "equi join: every kind, NULL keys",

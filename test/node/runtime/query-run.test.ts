@@ -261,10 +261,17 @@ describe("a run on the GPU", () => {
         expect(counted("groupTable")).toBe(1);
     });
 
-    test("that refuses once rows were sent fails", async () => {
+    test("that refuses once rows were sent is planned anew for a table, which nobody has seen", async () => {
         const { left, right, counted } = onGpu("npj", { deliverTable: failing(refusal, 1, 42) });
-        await expect(left.join(right, { on: "k" }).toTable()).rejects.toBe(refusal);
-        expect(counted("joinTables")).toBe(1);
+        const query = left.join(right, { on: "k" });
+        expect((await query.toTable()).numRows).toBe(0);
+        expect(counted("joinTables")).toBe(2);
+        expect(
+            query
+                .report()
+                ?.stages.map(({ algorithm }) => algorithm)
+                .join()
+        ).toContain("phj-tr");
     });
 
     test("that fails for another reason is not begun there again, and on the CPU once", async () => {
@@ -282,7 +289,10 @@ describe("a run on the GPU", () => {
     test("begins anew on the CPU as long as nobody has rows of it", async () => {
         const lost = failureOf("OUT_OF_MEMORY", { tier: "device" });
         const joining = failing(lost, 2, await table());
-        const early = onGpu("phj-tr", { joinTables: joining, beginJoinPieces: joining }, "auto");
+        // Tables do not fit GPU memory, and neither does a join out of core.
+        const nothing = failureOf("OUT_OF_MEMORY", { tier: "device", delivered: "nothing" });
+        const outOfCore = { joinOutOfCore: failing(nothing, 1, 42) };
+        const early = onGpu("phj-tr", { joinTables: joining, beginJoinPieces: joining, ...outOfCore }, "auto");
         const first = early.left.join(early.right, { on: "k" });
         expect((await first.toTable()).numRows).toBe(0);
         expect(first.report()).toMatchObject({ device: "cpu", deviceReason: lost.message });
@@ -290,7 +300,6 @@ describe("a run on the GPU", () => {
         const query = late.left.join(late.right, { on: "k" });
         await expect(query.toTable()).rejects.toBe(lost);
         expect(query.report()).toBeUndefined();
-        const nothing = failureOf("OUT_OF_MEMORY", { tier: "device", delivered: "nothing" });
         const untouched = onGpu("phj-tr", { deliverTable: failing(nothing, 1, 42) }, "auto");
         const again = untouched.left.join(untouched.right, { on: "k" });
         expect((await again.toTable()).numRows).toBe(0);
