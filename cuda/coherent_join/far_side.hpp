@@ -52,7 +52,7 @@ class PageArea {
         }
         return PageTier::kHost;
     }
-    // In the memory of the device itself.
+    // Whether the page lies in the memory of the device itself.
     bool is_near(const char* page) const { return tier_of(page) == PageTier::kDevice; }
 
   private:

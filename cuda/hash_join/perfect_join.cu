@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kPerfectThreads, 1) perfect_join_kernel(const 
 }  // namespace
 
 uint32_t perfect_slots(const GpuFacts& gpu, uint32_t key_words) {
-    // Of 32 slots.
+    // 32 slots share a word of their fill bits.
     const uint64_t group_bytes = 32 * key_words * sizeof(uint32_t) + sizeof(uint32_t);
     return static_cast<uint32_t>((gpu.shared_bytes_per_block_optin - kPerfectReservedBytes) / group_bytes * 32);
 }

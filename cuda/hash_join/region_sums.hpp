@@ -20,9 +20,9 @@ struct RegionRows {
 
 // How regions are joined in shared memory.
 struct RegionTables {
-    // Of a block's hash table at most, a multiple of 4, kBucketsMin or more; 0: as many as fit.
+    // A block's hash table has so many at most: a multiple of 4, kBucketsMin or more; 0: as many as fit.
     uint32_t buckets = 0;
-    // By an array of the build rows: keys are stored with their bits reversed, unique and dense (perfect_join.hpp).
+    // Build rows make an array: keys are stored with their bits reversed, unique and dense (perfect_join.hpp).
     bool perfect = false;
 };
 

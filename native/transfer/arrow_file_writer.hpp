@@ -46,7 +46,7 @@ class ArrowFileWriter {
     uint64_t bytes_written() const;
     // footer: flatbuffer bytes; adds end-of-stream marker, length and magic, makes the file durable in name.
     void finish(const std::vector<uint8_t>& footer);
-    // By which this process can open the file after finish(): its path, or a way to it while the writer lives.
+    // This process can open the file by it after finish(): its path, or a way to it while the writer lives.
     std::string way() const;
     // After finish(): descriptor of the file that was replaced, to be closed by the caller when it has time; else -1.
     int take_replaced();

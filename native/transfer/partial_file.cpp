@@ -87,7 +87,7 @@ PartialFile::PartialFile(const std::string& path, bool overwrite, Naming naming,
 
 PartialFile::PartialFile(const Nameless& where, MakeRoom make_room)
     : path_(where.directory), overwrite_(false), make_room_(std::move(make_room)), nameless_(true) {
-    // Of a space of its own: a file that was kept for the next job may be longer than what is written here.
+    // The file has a space of its own: one that was kept for the next job may be longer than what is written here.
     SpillSpace::File made = SpillSpace(where.directory).take();
     if (made.descriptor < 0) throw spill_write_failed(errno, where.directory, 0, 0);
     descriptor_ = made.descriptor;

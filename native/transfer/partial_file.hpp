@@ -45,7 +45,7 @@ class PartialFile {
     void write(int64_t offset, std::vector<iovec>& pieces, const JobControl& control);
     // Gives the file its name; atomic. Without overwrite, throws kOutputExists when the name was taken meanwhile.
     void publish();
-    // By which this process can open the file: its path, or a way to it while this object lives.
+    // This process can open the file by it: its path, or a way to it while this object lives.
     std::string way() const;
     // Descriptor of the file that publish() replaced, or -1; the caller closes it. Its pages go with the last
     // descriptor, which for a file of 160 MB takes 50 ms that nobody need wait for.

@@ -119,7 +119,7 @@ async function takeRows<T>(
             if (diskBytes === undefined) {
                 if (bytes > limitBytes) throw tooManyRows(kind, bytes, limitBytes);
             } else if (bytes + plan.queuedBatches * nextBytes > limitBytes) {
-                // Those that wait by now still come.
+                // Batches that wait by now still come.
                 file ??= new HeldFile(job, schema, sink);
             }
         }

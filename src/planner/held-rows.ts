@@ -25,7 +25,7 @@ export interface QueryPart {
 interface HeldPart {
     /** Number of its root among the inner operators of the query. */
     readonly operator: number;
-    /** Of its rows, as far as estimates go. */
+    /** Bytes of its rows, as far as estimates go. */
     readonly bytes: number;
     /** They are made of streams, of which estimates say nothing. */
     readonly guessed: boolean;
@@ -200,7 +200,7 @@ export function chooseHeld<T>(query: PlanQuery, make: (parts: readonly QueryPart
     if (!(whole instanceof NotOnDevice) || joins.length === 0) return settled(whole);
     const apart = partsOf(query, new Set(joins));
     const made = attempt(() => make(apart));
-    // Of two limits of memory the lower one is told.
+    // The lower one of two limits of memory is told.
     if (made instanceof NotOnDevice)
         throw (whole.leastBytes ?? Infinity) < (made.leastBytes ?? Infinity) ? whole : made;
     const bytesOf = new Map(apart.flatMap(({ held }) => (held === undefined ? [] : [[held.operator, held.bytes]])));

@@ -35,7 +35,7 @@ import { makeJoin, Relation, Source, type Input, type JoinOptions, type Query } 
 /** Bytes of host memory and spill that the engine holds. */
 export interface MemoryState {
     host: { limitBytes: number; usedBytes: number; peakBytes: number };
-    /** Of another GPU, where `memory.peer` has opened one, as soon as a query has opened the GPU. */
+    /** Memory of another GPU: there where `memory.peer` has opened one, as soon as a query has opened the GPU. */
     peer?: PeerMemory;
     spillDirectory: string;
 }

@@ -46,7 +46,7 @@ function plainTable(rows, step, name) {
 }
 
 const allFar = { device: 0, far: 1 };
-/** Which pages are near, how much memory the peer has, and where rows are then. */
+/** Each case says which pages are near, how much memory the peer has, and where rows are then. */
 const pageCases = {
     "no page near": [{ interleave: allFar, hostSpillBytes: 0 }, "256MiB", allThere],
     "every other page near": [{ interleave: { device: 1, far: 1 }, hostSpillBytes: 0 }, "256MiB", allThere],

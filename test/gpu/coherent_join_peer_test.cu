@@ -143,7 +143,7 @@ GPU_TEST("coherent join with a peer: pages of a mapped range, with stripes of ea
     });
 }
 
-// By those who name it: the tests of benchmarks do.
+// Benchmarks name the peer in their shares.
 GPU_TEST("coherent join with a peer: pages by shares that name it") {
     const Relations relations(small_or_full(2000, 100'000));
     on_each_peer([&](cuda::Device& peer, const std::string& name) {

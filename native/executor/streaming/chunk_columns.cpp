@@ -288,7 +288,7 @@ void ChunkColumns::write_distinct(const Column& column, const std::vector<Column
     }
 }
 
-// As above, the number of the column tells groups of one from those of another.
+// The number of the column tells groups of one from those of another, as it does above.
 void ChunkColumns::write_extremes(const Column& column, const std::vector<ColumnView>& views, uint64_t rows,
                                   ChunkWriter& writer, uint8_t* out) const {
     const bool is_least = column.from.part == ChunkPart::kLeastText;

@@ -26,7 +26,7 @@ struct ChunkTexts {
     bool known_only = false;
     // Keys and values that came already, for columns that say so of rows.
     TextCodes* seen = nullptr;
-    // Of groups, for columns that have them.
+    // The extremes of groups; nullptr where no column has them.
     TextExtremes* extremes = nullptr;
 };
 

@@ -18,7 +18,7 @@ namespace spillway {
 
 namespace {
 
-// For groups that are looked at and go nowhere.
+// Groups that are looked at and go nowhere end here.
 class NoSink final : public BatchSink {
   public:
     bool wants_columns() const override { return false; }

@@ -113,7 +113,7 @@ async function measure(runtime: Runtime, rows: number, settler: Settler, signal:
     return linkFigures(copies, await ratesOf(lab, build, probe, "coherent", { chunkRows }));
 }
 
-// Of another GPU, and more than its opening times copies of.
+// Another GPU's memory for the trial: more than its opening times copies of.
 const peerBytes = 256 * 2 ** 20;
 
 /** Copies from another GPU and to it, as its opening times them; none where there is no other GPU. */
@@ -125,7 +125,7 @@ export function peerFigures({ peer }: MemoryState): Figures {
     };
 }
 
-/** In a runtime of its own, whose first plan opens both. `debug`: which GPU is the other one. */
+/** Takes a runtime of its own, whose first plan opens both. `debug`: which GPU is the other one. */
 export async function measurePeer(debug: DebugKnobs = {}): Promise<Figures> {
     const figures = await ifPossible(async () => {
         const memory = { device: deviceBytesLeast, peer: peerBytes };

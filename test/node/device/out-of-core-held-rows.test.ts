@@ -132,7 +132,7 @@ const decimals = vectorFromArray(
 const wide = table.assign(new Table({ amount: decimals }));
 
 describe.each([false, true])("rows of a join, streamed: %s,", (streamed) => {
-    /** Of the relation with a table of other names. */
+    /** Joins the relation with a table of other names. */
     const joined = (relation: Relation, runtime: Runtime, more: object = {}): Query => {
         const others = Object.fromEntries(wide.schema.fields.map(({ name }) => [`${name}_2`, wide.getChild(name)!]));
         return relation.join(runtime.fromTable(new Table(others)), { on: { k: "k_2" }, ...more });

@@ -45,9 +45,9 @@ export interface CoherentSizeRequest extends CoherentRequest, SizeLimits {
 
 /** Parts of all pages; the others lie in host memory. */
 export interface PageShares {
-    /** In GPU memory. */
+    /** The share in GPU memory. */
     readonly near: number;
-    /** In the memory of another GPU. */
+    /** The share in the memory of another GPU. */
     readonly peer: number;
 }
 

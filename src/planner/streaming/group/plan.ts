@@ -27,7 +27,7 @@ function requireInputGroup(node: GroupNode): InputGroup {
 }
 
 /**
- * Of so many groups at most keys are compared by their words: two of them share a hash of 64 bits in one of 8,000
+ * Keys of so many groups at most are compared by their words: two of them share a hash of 64 bits in one of 8,000
  * queries, which are planned again then.
  */
 const wordGroupsMax = 2 ** 26;

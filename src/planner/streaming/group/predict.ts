@@ -69,7 +69,7 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
             profile.deviceInputStartMs +
             Math.max(
                 linkMs(load, inputBytes, spilledBytes - peerBytes, { in: 0, out: peerBytes }),
-                // Of values in groups as many are taken to be new as of the keys, which is the least.
+                // As many values in groups are taken to be new as keys are, which is the least.
                 fillMs(load, load.filling) + lookUps(layout) * numberingMs(load, rows, load.distinctKeys),
                 diskBytes / profile.spillWriteBytesPerMs
             ),

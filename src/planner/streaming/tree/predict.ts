@@ -80,7 +80,7 @@ function sizesOf({ sized }: SizedOperator): TreeSizes {
     return (sized.kind === "join" ? sized.join : sized.group).sizes;
 }
 
-/** Of each input, what is expected in the memory of another GPU. */
+/** Bytes of each input that are expected in the memory of another GPU. */
 function onPeerOf(one: SizedOperator): readonly [number, number] {
     const [build = 0, probe = 0] = one.spilledBytes;
     const found = expectedOnPeer({ build, probe }, sizesOf(one));
