@@ -77,6 +77,7 @@ const nowhere = [
     "memory_fill",
     "text",
     "deliver",
+    "peer",
     "block",
     "cache_"
 ].map((name) => `device_${name}`);
