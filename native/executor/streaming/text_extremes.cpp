@@ -11,7 +11,7 @@ namespace spillway {
 
 namespace {
 
-constexpr const char* kPurpose = "least and largest texts of groups";
+constexpr const char* kExtremesPurpose = "least and largest texts of groups";
 constexpr uint64_t kOnce = uint64_t{1} << 32;
 
 std::string_view view_of(ByteString text) {
@@ -59,7 +59,7 @@ std::atomic<uint64_t>& TextExtremes::best_of(uint32_t group) {
 void TextExtremes::add_part(std::atomic<uint64_t*>& part) {
     const std::lock_guard<std::mutex> lock(parts_mutex_);
     if (part.load(std::memory_order_relaxed) != nullptr) return;
-    parts_memory_.push_back(Buffer::allocate(budget_, kGroupsPerPart * sizeof(uint64_t), kPurpose, true));
+    parts_memory_.push_back(Buffer::allocate(budget_, kGroupsPerPart * sizeof(uint64_t), kExtremesPurpose, true));
     part.store(reinterpret_cast<uint64_t*>(parts_memory_.back().data()), std::memory_order_release);
 }
 
