@@ -57,6 +57,19 @@ bool same(ByteString a, ByteString b) {
     return a.length == b.length && (a.length == 0 || std::memcmp(a.bytes, b.bytes, a.length) == 0);
 }
 
+// Gives each string with its hash to `use`, some of them at a time, whose memory `near` has asked for before.
+template <class Near, class Use>
+void by_hash(const uint8_t* strings, uint64_t length, uint64_t count, const Near& near, const Use& use) {
+    uint64_t hashes[kTogether];
+    for (uint64_t done = 0; done < count; done += kTogether) {
+        const uint64_t together = std::min(kTogether, count - done);
+        const auto text = [&](uint64_t i) { return ByteString{strings + (done + i) * length, length}; };
+        for (uint64_t i = 0; i < together; ++i) hashes[i] = hash_of(text(i));
+        near(hashes, together);
+        for (uint64_t i = 0; i < together; ++i) use(done + i, hashes[i], text(i));
+    }
+}
+
 }  // namespace
 
 std::atomic<uint64_t>* TextCodes::Table::slots() const {
@@ -114,32 +127,19 @@ void TextCodes::bring_near(const uint64_t* hashes, uint64_t count) const {
 }
 
 void TextCodes::add_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes, uint8_t* is_new) {
-    uint64_t hashes[kTogether];
-    for (uint64_t done = 0; done < count; done += kTogether) {
-        const uint64_t together = std::min(kTogether, count - done);
-        const auto text = [&](uint64_t i) { return ByteString{strings + (done + i) * length, length}; };
-        for (uint64_t i = 0; i < together; ++i) hashes[i] = hash_of(text(i));
-        bring_near(hashes, together);
-        for (uint64_t i = 0; i < together; ++i) {
-            bool is_first = false;
-            codes[done + i] = add_hashed(hashes[i], text(i), &is_first);
-            if (is_new != nullptr) is_new[done + i] = is_first ? 1 : 0;
-        }
-    }
+    const auto near = [this](const uint64_t* hashes, uint64_t together) { bring_near(hashes, together); };
+    by_hash(strings, length, count, near, [&](uint64_t i, uint64_t hash, ByteString text) {
+        bool is_first = false;
+        codes[i] = add_hashed(hash, text, &is_first);
+        if (is_new != nullptr) is_new[i] = is_first ? 1 : 0;
+    });
 }
 
 void TextCodes::find_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes) const {
-    uint64_t hashes[kTogether];
-    for (uint64_t done = 0; done < count; done += kTogether) {
-        const uint64_t together = std::min(kTogether, count - done);
-        const auto text = [&](uint64_t i) { return ByteString{strings + (done + i) * length, length}; };
-        for (uint64_t i = 0; i < together; ++i) hashes[i] = hash_of(text(i));
-        bring_near(hashes, together);
-        for (uint64_t i = 0; i < together; ++i) {
-            const Table* const table = shard_of(hashes[i]).table.load(std::memory_order_acquire);
-            codes[done + i] = find_in(table, hashes[i], text(i));
-        }
-    }
+    const auto near = [this](const uint64_t* hashes, uint64_t together) { bring_near(hashes, together); };
+    by_hash(strings, length, count, near, [&](uint64_t i, uint64_t hash, ByteString text) {
+        codes[i] = find_in(shard_of(hash).table.load(std::memory_order_acquire), hash, text);
+    });
 }
 
 uint32_t TextCodes::add_hashed(uint64_t hash, ByteString text, bool* is_new) {
