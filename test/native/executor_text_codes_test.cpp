@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <numeric>
 #include <set>
 #include <string>
@@ -95,20 +96,30 @@ TEST(text_codes_of_recent_strings_are_those_of_all) {
             strings.back()[at] = 'b';
         }
     }
-    for (int i = 0; i < 3000; ++i) strings.push_back(nth(i));
+    for (int i = 0; i < 30'000; ++i) strings.push_back(nth(i));
     const std::set<std::string> different(strings.begin(), strings.end());
-    for (const std::string& text : strings) {
-        const uint32_t known = codes.find(bytes_of(text));
-        EXPECT_EQ(recent.find(bytes_of(text)), known);
-        const uint32_t code = recent.add(bytes_of(text));
-        EXPECT(known == TextCodes::kNone || known == code);
-        EXPECT_EQ(codes.find(bytes_of(text)), code);
-        EXPECT_EQ(recent.add(bytes_of(text)), code);
-        EXPECT_EQ(recent.find(bytes_of(text)), code);
-    }
-    for (const std::string& text : strings) {
-        const uint32_t code = recent.add(bytes_of(text));
-        EXPECT(string_of(codes.text(code)) == text);
+    // Alone, and many at a time, so that strings of one entry come together.
+    for (const size_t together : {size_t{1}, size_t{31}, size_t{300}}) {
+        for (size_t begin = 0; begin < strings.size(); begin += together) {
+            std::vector<ByteString> texts;
+            std::vector<uint32_t> known;
+            for (size_t i = begin; i < std::min(begin + together, strings.size()); ++i) {
+                texts.push_back(bytes_of(strings[i]));
+                known.push_back(codes.find(texts.back()));
+            }
+            std::vector<uint32_t> found(texts.size());
+            recent.find_all(texts.data(), texts.size(), found.data());
+            EXPECT(found == known);
+            recent.add_all(texts.data(), texts.size(), found.data());
+            for (size_t i = 0; i < texts.size(); ++i) {
+                EXPECT(known[i] == TextCodes::kNone || known[i] == found[i]);
+                EXPECT_EQ(codes.find(texts[i]), found[i]);
+                EXPECT(string_of(codes.text(found[i])) == strings[begin + i]);
+            }
+            std::vector<uint32_t> again(texts.size());
+            recent.find_all(texts.data(), texts.size(), again.data());
+            EXPECT(again == found);
+        }
     }
     EXPECT_EQ(codes.size(), different.size());
 }

@@ -30,9 +30,9 @@ struct ByteString {
 };
 ByteString byte_string(const ColumnView& view, int64_t row);
 
-// Byte-string key of one row, dictionaries decoded; NULL gives an empty string.
 // The value of a kFixedBytes key wider than 8 bytes in a row where it is not NULL, decoded.
 const uint8_t* fixed_key(const KeyPart& part, const ColumnView& view, int64_t row);
+// Byte-string key of one row, dictionaries decoded; NULL gives an empty string.
 ByteString key_byte_string(const KeyPart& part, const ColumnView& view, int64_t row);
 
 }  // namespace spillway

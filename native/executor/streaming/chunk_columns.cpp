@@ -228,18 +228,35 @@ void ChunkColumns::write_column(const Column& column, const std::vector<ColumnVi
     if (is_text_extreme(column.from.part)) return write_extremes(column, views, rows, writer, out);
     const ColumnView& view = views[column.view];
     if (!column.from.validity && is_text(*view.type)) {
-        SPILLWAY_CHECK(writer.texts.has_value());
-        for (uint64_t i = 0; i < rows; ++i) {
-            const auto row = static_cast<int64_t>(i);
-            const uint32_t code = view.is_valid(row) ? writer.texts->add(byte_string(view, row)) : 0;
-            std::memcpy(out + i * sizeof code, &code, sizeof code);
-        }
+        write_texts(view, 0, rows, writer, out);
     } else if (!column.from.validity) {
         write_chunk_values(view, column.from, rows, out);
     } else if (view.validity == nullptr) {
         std::memset(out, 1, rows);
     } else {
         bits_to_bytes(view.validity, view.validity_bit, rows, out);
+    }
+}
+
+void ChunkColumns::write_texts(const ColumnView& view, uint64_t first, uint64_t rows, ChunkWriter& writer,
+                               uint8_t* out) const {
+    SPILLWAY_CHECK(writer.texts.has_value());
+    ByteString texts[kTupleRows];
+    uint64_t valid_rows[kTupleRows];
+    uint32_t codes[kTupleRows];
+    std::memset(out, 0, rows * sizeof(uint32_t));
+    for (uint64_t row = 0; row < rows;) {
+        uint64_t valid = 0;
+        for (; row < rows && valid < kTupleRows; ++row) {
+            const auto of_view = static_cast<int64_t>(first + row);
+            if (!view.is_valid(of_view)) continue;
+            texts[valid] = byte_string(view, of_view);
+            valid_rows[valid++] = row;
+        }
+        writer.texts->add_all(texts, valid, codes);
+        for (uint64_t i = 0; i < valid; ++i) {
+            std::memcpy(out + valid_rows[i] * sizeof(uint32_t), codes + i, sizeof(uint32_t));
+        }
     }
 }
 
@@ -298,16 +315,16 @@ void ChunkColumns::write_extremes(const Column& column, const std::vector<Column
     std::vector<uint8_t> tuples(kTupleRows * bytes);
     std::vector<uint8_t> group(bytes + sizeof number);
     std::memcpy(group.data() + bytes, &number, sizeof number);
+    uint32_t codes[kTupleRows];
     for (uint64_t done = 0; done < rows; done += kTupleRows) {
         const uint64_t count = std::min(kTupleRows, rows - done);
         groups_->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
+        write_texts(values, done, count, writer, reinterpret_cast<uint8_t*>(codes));
         for (uint64_t i = 0; i < count; ++i, out += sizeof(uint64_t)) {
-            const auto row = static_cast<int64_t>(done + i);
             uint64_t word = 0;
-            if (values.is_valid(row)) {
+            if (values.is_valid(static_cast<int64_t>(done + i))) {
                 if (bytes > 0) std::memcpy(group.data(), tuples.data() + i * bytes, bytes);
-                const uint32_t code = writer.texts->add(byte_string(values, row));
-                word = texts_.extremes->offer({group.data(), group.size()}, code, is_least);
+                word = texts_.extremes->offer({group.data(), group.size()}, codes[i], is_least);
             }
             std::memcpy(out, &word, sizeof word);
         }
@@ -369,17 +386,7 @@ void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelectio
     uint64_t* const to = words + place.word * kKeyRows;
     const bool begins = place.shift == 0;  // what was in the word before is of other rows
     if (is_text_key(part.spec)) {
-        SPILLWAY_CHECK(writer.texts.has_value());
-        for (int64_t i = 0; i < count; ++i) {
-            const int64_t row = selection[i];
-            if (begins) to[i] = 0;
-            if (!view.is_valid(row)) continue;
-            const ByteString text = key_byte_string(part, view, row);
-            const uint32_t code = texts_.known_only ? writer.texts->find(text) : writer.texts->add(text);
-            if (bits != nullptr && code == TextCodes::kNone) clear_bit(bits, static_cast<int64_t>(at) + i);
-            to[i] |= uint64_t{code} << place.shift;
-        }
-        return;
+        return add_text_key(key, view, selection, writer, words, bits, at);
     }
     if (part.spec.width <= static_cast<int32_t>(sizeof(uint64_t))) {
         if (begins) return normalize_words(part, view, selection, to);
@@ -398,6 +405,37 @@ void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelectio
         for (size_t done = 0; done < bytes; done += sizeof(uint64_t)) {
             const size_t word = done / sizeof(uint64_t);
             std::memcpy(to + word * kKeyRows + i, value + done, std::min(sizeof(uint64_t), bytes - done));
+        }
+    }
+}
+
+// As add_key() does.
+void ChunkColumns::add_text_key(size_t key, const ColumnView& view, const RowSelection& selection, ChunkWriter& writer,
+                                uint64_t* words, uint8_t* bits, uint64_t at) const {
+    SPILLWAY_CHECK(writer.texts.has_value());
+    const auto& [part, number, place] = keys_[key];
+    uint64_t* const to = words + place.word * kKeyRows;
+    if (place.shift == 0) std::fill_n(to, selection.count, uint64_t{0});
+    ByteString texts[kTupleRows];
+    int64_t valid_rows[kTupleRows];
+    uint32_t codes[kTupleRows];
+    for (int64_t row = 0; row < selection.count;) {
+        uint64_t valid = 0;
+        for (; row < selection.count && valid < kTupleRows; ++row) {
+            if (!view.is_valid(selection[row])) continue;
+            texts[valid] = key_byte_string(part, view, selection[row]);
+            valid_rows[valid++] = row;
+        }
+        if (texts_.known_only) {
+            writer.texts->find_all(texts, valid, codes);
+        } else {
+            writer.texts->add_all(texts, valid, codes);
+        }
+        for (uint64_t i = 0; i < valid; ++i) {
+            if (bits != nullptr && codes[i] == TextCodes::kNone) {
+                clear_bit(bits, static_cast<int64_t>(at) + valid_rows[i]);
+            }
+            to[valid_rows[i]] |= uint64_t{codes[i]} << place.shift;
         }
     }
 }

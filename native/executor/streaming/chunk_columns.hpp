@@ -82,6 +82,8 @@ class ChunkColumns {
     void add_keys(const Source& source, const std::vector<KeySpec>& keys, const ChunkKeys& as);
     void write_column(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row,
                       ChunkWriter& writer, uint8_t* out) const;
+    // Numbers of these texts, 4 bytes each; that of a NULL is 0.
+    void write_texts(const ColumnView& view, uint64_t first, uint64_t rows, ChunkWriter& writer, uint8_t* out) const;
     void number_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
     void write_distinct(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
     void write_extremes(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer,
@@ -95,6 +97,8 @@ class ChunkColumns {
     // whose text has no number are cleared; nullptr: there are none such.
     void add_key(size_t key, const ColumnView& view, const RowSelection& selection, ChunkWriter& writer,
                  uint64_t* words, uint8_t* bits, uint64_t at) const;
+    void add_text_key(size_t key, const ColumnView& view, const RowSelection& selection, ChunkWriter& writer,
+                      uint64_t* words, uint8_t* bits, uint64_t at) const;
     // Sets the bits of keys that are NULL.
     void add_flags(const std::vector<ColumnView>& views, const RowSelection& selection, uint64_t* words) const;
     void store_words(uint64_t* words, int64_t rows, uint8_t* chunk, uint64_t at) const;

@@ -114,6 +114,7 @@ class GroupValues {
         const auto index = static_cast<size_t>(column_.present);
         const uint32_t width = outputs_.widths[index];
         const uint8_t* const first = outputs_.data[index] + row * width;
+        if (width == sizeof(uint64_t)) return word(column_.present, row) == 0;
         return std::all_of(first, first + width, [](uint8_t byte) { return byte == 0; });
     }
 
@@ -193,8 +194,14 @@ class GroupValues {
         if (is_in_tuple()) return false;
         const bool is_sum = column_.kind == GroupResultKind::kSum;
         if (is_sum && column_.number != cuda::ValueKind::kFloat) {
-            if (!column_.between.empty() || width_ != sizeof(uint64_t)) return false;
-            write_sums(rows, out);
+            if (!column_.between.empty()) {
+                for (uint64_t row = 0; row < rows; ++row) write_decimal_sum(decimal_sum(row), out + row * width_);
+            } else if (width_ == sizeof(uint64_t)) {
+                write_sums(rows, out);
+            } else {
+                SPILLWAY_CHECK(width_ == sizeof(__int128));
+                write_wide_sums(rows, out);
+            }
             return true;
         }
         const bool is_copy = column_.kind == GroupResultKind::kCopy && column_.high < 0 && column_.bytes >= width_;
@@ -222,6 +229,13 @@ class GroupValues {
         return true;
     }
 
+    // Sums of 128 bits, in one part or two, which fit.
+    void write_wide_sums(uint64_t rows, uint8_t* out) const {
+        for (uint64_t row = 0; row < rows; ++row) {
+            const __int128 sum = integer_sum(row);
+            std::memcpy(out + row * sizeof sum, &sum, sizeof sum);
+        }
+    }
     // Sums of 64 bits, in one part or two.
     void write_sums(uint64_t rows, uint8_t* out) const {
         const SumRange range = sum_range();
@@ -283,6 +297,13 @@ class GroupValues {
 // A text and its offset are taken for so many bytes where batches are cut into rows.
 constexpr uint64_t kTextBytesUsual = 32;
 
+[[noreturn]] void fail_of_shared_hash() {
+    throw Error(ErrorCode::kUnsupportedType,
+                "two keys of several words have the same hash, by which the GPU groups them; use device \"auto\" or "
+                "\"cpu\"",
+                {refused_by_device()});
+}
+
 std::vector<uint32_t> widths_of(const cuda::StagedGroupBySpec& group) {
     const auto widths = group.output_widths();
     return {widths.begin(), widths.end()};
@@ -299,16 +320,16 @@ void GroupKeyWords::read(const std::vector<const uint8_t*>& outputs, uint32_t wo
     uint64_t mixed = 0;
     for (uint32_t w = words; w > 0; --w) {
         word[w] = load(2 * w - 1);
-        if (word[w] != load(2 * w)) {
-            throw Error(
-                ErrorCode::kUnsupportedType,
-                "two keys of several words have the same hash, by which the GPU groups them; use device \"auto\" "
-                "or \"cpu\"",
-                {refused_by_device()});
-        }
+        if (word[w] != load(2 * w)) fail_of_shared_hash();
         mixed = mix64(word[w] ^ mixed);
     }
     word[0] = load(0) ^ mixed;
+}
+
+void GroupKeyWords::check(const std::vector<const uint8_t*>& outputs, uint32_t words, uint64_t rows) {
+    for (uint32_t w = 1; w <= words; ++w) {
+        if (std::memcmp(outputs[2 * w - 1], outputs[2 * w], rows * sizeof(uint64_t)) != 0) fail_of_shared_hash();
+    }
 }
 
 GroupResult::GroupResult(const cuda::StagedGroupBySpec& group, const std::vector<GroupResultColumn>& columns,
@@ -341,8 +362,7 @@ ResultForm GroupResult::counted_form() const {
     made.column = nullptr;
     made.deliverer = [words = flags_.words](BatchSink&, int) {
         return [words](const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read) {
-            GroupKeyWords key;
-            for (uint64_t row = 0; row < rows; ++row) key.read(outputs, words, row);
+            GroupKeyWords::check(outputs, words, rows);
             read();
             return rows;
         };

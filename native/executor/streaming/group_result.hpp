@@ -25,6 +25,8 @@ struct GroupKeyWords {
     uint64_t word[kKeyWordsMax] = {};
 
     void read(const std::vector<const uint8_t*>& outputs, uint32_t words, uint64_t row);
+    // Of groups of which nothing else is read.
+    static void check(const std::vector<const uint8_t*>& outputs, uint32_t words, uint64_t rows);
 };
 
 // Batches of the GPU's groups, with columns as native/cpu/group_by would make them. Making one throws kIntegerOverflow

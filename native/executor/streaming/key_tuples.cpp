@@ -10,6 +10,8 @@ namespace spillway {
 
 namespace {
 
+constexpr uint64_t kTextsTogether = 256;
+
 std::vector<KeySpec> specs_of(const std::vector<KeyTuples::Key>& keys) {
     std::vector<KeySpec> specs;
     for (const KeyTuples::Key& key : keys) specs.push_back(key.part.spec);
@@ -30,14 +32,25 @@ KeyTuples::KeyTuples(std::vector<Key> keys, TextCodes& codes, bool known_only)
     : keys_(std::move(keys)), places_(specs_of(keys_)), codes_(codes), known_only_(known_only) {}
 
 void KeyTuples::write_texts(const Key& key, const ColumnView& view, const RowSelection& selection, uint8_t* out) const {
-    for (int64_t i = 0; i < selection.count; ++i) {
-        const int64_t row = selection[i];
-        uint32_t code = 0;
-        if (view.is_valid(row)) {
-            const ByteString text = key_byte_string(key.part, view, row);
-            code = known_only_ ? codes_.find(text) : codes_.add(text);
+    ByteString texts[kTextsTogether];
+    int64_t valid_rows[kTextsTogether];
+    uint32_t codes[kTextsTogether];
+    for (int64_t row = 0; row < selection.count;) {
+        uint64_t valid = 0;
+        for (; row < selection.count && valid < kTextsTogether; ++row) {
+            std::memset(out + static_cast<uint64_t>(row) * bytes(), 0, sizeof(uint32_t));
+            if (!view.is_valid(selection[row])) continue;
+            texts[valid] = key_byte_string(key.part, view, selection[row]);
+            valid_rows[valid++] = row;
         }
-        std::memcpy(out + static_cast<uint64_t>(i) * bytes(), &code, sizeof code);
+        if (known_only_) {
+            codes_.find_all(texts, valid, codes);
+        } else {
+            codes_.add_all(texts, valid, codes);
+        }
+        for (uint64_t i = 0; i < valid; ++i) {
+            std::memcpy(out + static_cast<uint64_t>(valid_rows[i]) * bytes(), codes + i, sizeof(uint32_t));
+        }
     }
 }
 

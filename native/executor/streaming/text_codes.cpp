@@ -58,16 +58,23 @@ bool same(ByteString a, ByteString b) {
 }
 
 // Gives each string with its hash to `use`, some of them at a time, whose memory `near` has asked for before.
-template <class Near, class Use>
-void by_hash(const uint8_t* strings, uint64_t length, uint64_t count, const Near& near, const Use& use) {
+template <class TextAt, class Near, class Use>
+void by_hash(uint64_t count, const TextAt& text_at, const Near& near, const Use& use) {
     uint64_t hashes[kTogether];
     for (uint64_t done = 0; done < count; done += kTogether) {
         const uint64_t together = std::min(kTogether, count - done);
-        const auto text = [&](uint64_t i) { return ByteString{strings + (done + i) * length, length}; };
-        for (uint64_t i = 0; i < together; ++i) hashes[i] = hash_of(text(i));
+        for (uint64_t i = 0; i < together; ++i) hashes[i] = hash_of(text_at(done + i));
         near(hashes, together);
-        for (uint64_t i = 0; i < together; ++i) use(done + i, hashes[i], text(i));
+        for (uint64_t i = 0; i < together; ++i) use(done + i, hashes[i], text_at(done + i));
     }
+}
+
+// Strings of one length, one behind the other.
+auto strings_at(const uint8_t* strings, uint64_t length) {
+    return [=](uint64_t i) { return ByteString{strings + i * length, length}; };
+}
+auto texts_at(const ByteString* texts) {
+    return [=](uint64_t i) { return texts[i]; };
 }
 
 }  // namespace
@@ -126,20 +133,35 @@ void TextCodes::bring_near(const uint64_t* hashes, uint64_t count) const {
     }
 }
 
+void TextCodes::add_all(const ByteString* texts, uint64_t count, uint32_t* codes) {
+    const auto near = [this](const uint64_t* hashes, uint64_t together) { bring_near(hashes, together); };
+    by_hash(count, texts_at(texts), near,
+            [&](uint64_t i, uint64_t hash, ByteString text) { codes[i] = add_hashed(hash, text, nullptr); });
+}
+
 void TextCodes::add_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes, uint8_t* is_new) {
     const auto near = [this](const uint64_t* hashes, uint64_t together) { bring_near(hashes, together); };
-    by_hash(strings, length, count, near, [&](uint64_t i, uint64_t hash, ByteString text) {
+    by_hash(count, strings_at(strings, length), near, [&](uint64_t i, uint64_t hash, ByteString text) {
         bool is_first = false;
         codes[i] = add_hashed(hash, text, &is_first);
         if (is_new != nullptr) is_new[i] = is_first ? 1 : 0;
     });
 }
 
-void TextCodes::find_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes) const {
+template <class TextAt>
+void TextCodes::find_at(const TextAt& text_at, uint64_t count, uint32_t* codes) const {
     const auto near = [this](const uint64_t* hashes, uint64_t together) { bring_near(hashes, together); };
-    by_hash(strings, length, count, near, [&](uint64_t i, uint64_t hash, ByteString text) {
+    by_hash(count, text_at, near, [&](uint64_t i, uint64_t hash, ByteString text) {
         codes[i] = find_in(shard_of(hash).table.load(std::memory_order_acquire), hash, text);
     });
+}
+
+void TextCodes::find_all(const ByteString* texts, uint64_t count, uint32_t* codes) const {
+    find_at(texts_at(texts), count, codes);
+}
+
+void TextCodes::find_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes) const {
+    find_at(strings_at(strings, length), count, codes);
 }
 
 uint32_t TextCodes::add_hashed(uint64_t hash, ByteString text, bool* is_new) {
@@ -225,38 +247,62 @@ void TextCodes::grow(Shard& shard) {
     shard.tables.push_back(std::move(table));
 }
 
-RecentTexts::Entry& RecentTexts::entry_of(ByteString text, bool& known) {
+RecentTexts::Place RecentTexts::place_of(ByteString text) {
     const Ends ends = ends_of(text);
     const uint64_t mixed = (ends.first ^ (ends.last << 29 | ends.last >> 35) ^ text.length) * 0x9e3779b97f4a7c15ULL;
-    Entry& entry = entries_[mixed >> (64 - kEntryBits)];
-    known = entry.code != TextCodes::kNone && entry.first == ends.first && entry.last == ends.last &&
-            entry.length == text.length &&
-            (text.length <= kWholeInEnds || std::memcmp(entry.bytes, text.bytes, text.length) == 0);
-    if (known) return entry;
-    entry.first = ends.first;
-    entry.last = ends.last;
-    entry.code = TextCodes::kNone;  // until it is the string's
-    return entry;
+    return {ends.first, ends.last, entries_[mixed >> (64 - kEntryBits)]};
 }
 
-uint32_t RecentTexts::keep(Entry& entry, ByteString text, uint32_t code) {
+void RecentTexts::keep(ByteString text, uint32_t code) {
+    const Place place = place_of(text);
+    Entry& entry = place.entry;
+    entry.first = place.first;
+    entry.last = place.last;
     // A length that the entry cannot hold is a string that it never finds.
     entry.length = static_cast<uint32_t>(text.length);
     entry.code = text.length == entry.length ? code : TextCodes::kNone;
     if (entry.code != TextCodes::kNone && text.length > kWholeInEnds) entry.bytes = codes_.text(code).bytes;
-    return code;
 }
 
-uint32_t RecentTexts::add(ByteString text) {
-    bool known = false;
-    Entry& entry = entry_of(text, known);
-    return known ? entry.code : keep(entry, text, codes_.add(text));
+template <class LookUp>
+void RecentTexts::numbers_of(const ByteString* texts, uint64_t count, uint32_t* codes, const LookUp& look_up) {
+    ByteString missing[kTogether];
+    uint64_t missing_at[kTogether];
+    uint32_t found[kTogether];
+    for (uint64_t done = 0; done < count; done += kTogether) {
+        uint64_t missed = 0;
+        for (uint64_t i = done; i < std::min(done + kTogether, count); ++i) {
+            const ByteString text = texts[i];
+            const Place place = place_of(text);
+            const Entry& entry = place.entry;
+            const bool is_known =
+                entry.code != TextCodes::kNone && entry.first == place.first && entry.last == place.last &&
+                entry.length == text.length &&
+                (text.length <= kWholeInEnds || std::memcmp(entry.bytes, text.bytes, text.length) == 0);
+            codes[i] = entry.code;
+            if (is_known) continue;
+            missing[missed] = text;
+            missing_at[missed++] = i;
+        }
+        if (missed == 0) continue;
+        look_up(missing, missed, found);
+        for (uint64_t i = 0; i < missed; ++i) {
+            codes[missing_at[i]] = found[i];
+            keep(missing[i], found[i]);
+        }
+    }
 }
 
-uint32_t RecentTexts::find(ByteString text) {
-    bool known = false;
-    Entry& entry = entry_of(text, known);
-    return known ? entry.code : keep(entry, text, codes_.find(text));
+void RecentTexts::add_all(const ByteString* texts, uint64_t count, uint32_t* codes) {
+    numbers_of(texts, count, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
+        codes_.add_all(missing, missed, found);
+    });
+}
+
+void RecentTexts::find_all(const ByteString* texts, uint64_t count, uint32_t* codes) {
+    numbers_of(texts, count, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
+        codes_.find_all(missing, missed, found);
+    });
 }
 
 }  // namespace spillway

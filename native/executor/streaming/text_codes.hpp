@@ -28,12 +28,15 @@ class TextCodes {
     // The number of the string, which is the next one if it has none yet; is_new: whether that is so. Throws
     // kBudgetTooSmall, and kUnsupportedType for more than 2^32 - 1 strings.
     uint32_t add(ByteString text, bool* is_new = nullptr);
-    // The same of `count` strings of `length` bytes each, one behind the other. Waits for memory once for many of them
-    // where each would wait for its own places in a table that no cache holds. is_new: [count] bytes, or nullptr.
+    // The same of `count` strings, or of so many of `length` bytes each, one behind the other. Waits for memory once
+    // for many of them where each would wait for its own places in a table that no cache holds. is_new: [count] bytes,
+    // or nullptr.
+    void add_all(const ByteString* texts, uint64_t count, uint32_t* codes);
     void add_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes, uint8_t* is_new = nullptr);
     // kNone: it has none.
     uint32_t find(ByteString text) const;
     // The same of strings as add_all() has them.
+    void find_all(const ByteString* texts, uint64_t count, uint32_t* codes) const;
     void find_all(const uint8_t* strings, uint64_t length, uint64_t count, uint32_t* codes) const;
     // Returns the string of a number that add() gave; it is valid until the end.
     ByteString text(uint32_t code) const;
@@ -61,6 +64,8 @@ class TextCodes {
 
     Shard& shard_of(uint64_t hash) const { return shards_[hash >> 58]; }
     uint32_t find_in(const Table* table, uint64_t hash, ByteString text) const;
+    template <class TextAt>
+    void find_at(const TextAt& text_at, uint64_t count, uint32_t* codes) const;
     uint32_t add_hashed(uint64_t hash, ByteString text, bool* is_new);
     void bring_near(const uint64_t* hashes, uint64_t count) const;
     uint32_t enter(Shard& shard, ByteString text);
@@ -77,18 +82,18 @@ class TextCodes {
 };
 
 // The numbers of the strings that one thread met last, in front of the table that all threads share: most columns of
-// text repeat few strings, and those are found here in one cache line, by their first and last bytes.
+// text repeat few strings, and those are found here in one cache line, by their first and last bytes. What is not here
+// is looked up in that table many at a time.
 class RecentTexts {
   public:
     explicit RecentTexts(TextCodes& codes) : codes_(codes), entries_(kEntries) {}
 
-    // As TextCodes::add().
-    uint32_t add(ByteString text);
-    // As TextCodes::find().
-    uint32_t find(ByteString text);
+    // As TextCodes has them.
+    void add_all(const ByteString* texts, uint64_t count, uint32_t* codes);
+    void find_all(const ByteString* texts, uint64_t count, uint32_t* codes);
 
   private:
-    static constexpr uint64_t kEntryBits = 10;  // 32 KiB of entries, which any L2 cache holds
+    static constexpr uint64_t kEntryBits = 13;  // 256 KiB of entries: most L2 caches hold them
     static constexpr uint64_t kEntries = uint64_t{1} << kEntryBits;
     // The ends are all of a string of up to 16 bytes; `bytes` are those of the shared table, for longer ones.
     struct Entry {
@@ -98,9 +103,16 @@ class RecentTexts {
         uint32_t length = 0;
         uint32_t code = TextCodes::kNone;
     };
-    // The entry where the string is, or will be: with its ends then, and no number yet.
-    Entry& entry_of(ByteString text, bool& known);
-    uint32_t keep(Entry& entry, ByteString text, uint32_t code);
+    // The ends of a string, which may overlap, and the entry where it is if it is known.
+    struct Place {
+        uint64_t first;
+        uint64_t last;
+        Entry& entry;
+    };
+    Place place_of(ByteString text);
+    void keep(ByteString text, uint32_t code);
+    template <class LookUp>
+    void numbers_of(const ByteString* texts, uint64_t count, uint32_t* codes, const LookUp& look_up);
 
     TextCodes& codes_;
     std::vector<Entry> entries_;
