@@ -184,7 +184,10 @@ describe("predictions", () => {
 
     test("kernels sort or partition the build side once, and run beside the copies of chunks or after them", () => {
         const of = (streamProbe: "sorted" | "partitioned" | "table", overlap: boolean) =>
-            planOf("stream-probe", { limit: 16 * gibibyte, sink: "count", debug: { streamProbe, overlap } });
+            planOf("stream-probe", {
+                // So many workers fill chunks faster than the link takes them.
+                ...{ limit: 16 * gibibyte, sink: "count", threads: 64, debug: { streamProbe, overlap } }
+            });
         const ms = (...asked: Parameters<typeof of>) => of(...asked).stage.predicted;
         const table = ms("table", true);
         for (const streamProbe of ["sorted", "partitioned"] as const) {
@@ -196,7 +199,7 @@ describe("predictions", () => {
             expect(after.probeMs).toBeGreaterThan(1.05 * both.probeMs);
             expect(after.probeMs).toBeLessThan(2.1 * both.probeMs);
             const chunked = planOf("stream-probe", {
-                ...{ limit: 16 * gibibyte, sink: "count", debug: { streamProbe, chunkRows: 2 ** 14 } }
+                ...{ limit: 16 * gibibyte, sink: "count", threads: 64, debug: { streamProbe, chunkRows: 2 ** 14 } }
             }).stage.predicted;
             // The build side is read again for each of 4,096 chunks.
             expect(chunked.probeMs).toBeGreaterThan(4 * both.probeMs);

@@ -5,7 +5,17 @@ import { rowNumberColumn } from "../../../model/column-type.js";
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { JoinMemory } from "../device-memory.js";
-import { deliveryMs, fillMs, linkMs, numberingMs, readMs, type Delivered, type Filling, type Movers } from "../link.js";
+import {
+    deliveryMs,
+    deliveryWorkMs,
+    fillMs,
+    linkMs,
+    numberingMs,
+    readMs,
+    type Delivered,
+    type Filling,
+    type Movers
+} from "../link.js";
 import { packedRowNumberBytes } from "./gather.js";
 import { chunkStartMs } from "./spilled-copies.js";
 
@@ -90,6 +100,7 @@ export function phaseParts(load: JoinLoad) {
     };
     const resultBytes = rows.result * load.memory.resultRowBytes;
     const gatherMs = (rows.result * load.gatherNs) / nsPerMs / load.workers;
+    const result = resultOf(load, gatherMs);
     return {
         inputs: { build: inputOf("build"), probe: inputOf("probe") },
         numbersMs: {
@@ -98,14 +109,15 @@ export function phaseParts(load: JoinLoad) {
         },
         resultBytes,
         gatherMs,
-        outMs: deliveryMs(load, resultOf(load, gatherMs))
+        outMs: deliveryMs(load, result),
+        outWorkMs: deliveryWorkMs(load, result)
     };
 }
 
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
 export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
     const { spilled, onPeer, onDisk, residentShare, chunks, profile } = load;
-    const { inputs, numbersMs, resultBytes, gatherMs, outMs: deliverMs } = phaseParts(load);
+    const { inputs, numbersMs, resultBytes, gatherMs, outMs: deliverMs, outWorkMs } = phaseParts(load);
     const { build, probe } = inputs;
     const spilledBytes = spilled.build + spilled.probe;
     const backBytes = spilled.build + spilled.probe * load.probeReads;
@@ -136,7 +148,8 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
             startMs +
             Math.max(
                 chunksMs("probe", outMs("probe", probe, resultBytes * residentShare)),
-                fillMs(load, load.filling.probe) + numbersMs.probe,
+                // The same workers fill chunks and deliver rows.
+                fillMs(load, load.filling.probe) + numbersMs.probe + residentShare * outWorkMs,
                 residentShare * deliverMs,
                 writeMs(onDisk.probe)
             ),

@@ -5,7 +5,7 @@ import type { KeySpec } from "../../../model/column-type.js";
 import { otherSide } from "../../join-sides.js";
 import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
 import { inputRowBytes } from "../chunk-rows.js";
-import { columnsOf, deliveryMs, fillingOf, fillMs, linkMs, readMs } from "../link.js";
+import { columnsOf, deliveryMs, deliveryWorkMs, fillingOf, fillMs, linkMs, readMs } from "../link.js";
 import type { Delivered, Filling, Movers, PeerBytes } from "../link.js";
 import { expectedOnDisk, expectedOnPeer } from "../spill.js";
 import type { SizedOperator, TreeSizes } from "./sizes.js";
@@ -30,17 +30,19 @@ interface FlowLoad {
     readonly peer: PeerBytes;
     /** Chunks that its operators get from each other, and their rows. */
     readonly pipedChunks: number;
-    readonly pipedRows: number;
+    /** What their rows take the GPU. */
+    readonly pipedMs: number;
     /** Does the result leave the GPU with it? */
     readonly isLast: boolean;
 }
 
 /**
- * A row that comes from another operator takes so long, in nanoseconds: the kernels that count, write and project it
- * and aggregate it or look it up, and waits of the host in between. Copies of later chunks go on meanwhile.
- * H100, 2^28 rows from a join to sums, and to 2^26 groups: 149 and 146 ms at 16 GiB, where the link takes 98 and 59.
+ * A row that comes from another operator takes an operator so long, in nanoseconds: the kernels that count, write and
+ * project it and aggregate it or look it up, and waits of the host in between. Copies of later chunks go on meanwhile.
+ * H100, 2^28 rows at 16 GiB: from a join to sums 160 ms, where filling chunks takes 134, to 2^26 groups 119 (67), and
+ * from a join to another and to sums 169 (94).
  */
-const pipedRowNs = 0.5;
+const pipedRowNs = { join: 0.25, sums: 0.25, groups: 0.4 };
 /**
  * What a chunk of such rows takes beside, in milliseconds: the launches of its kernels. At 1 GiB, with chunks of 2^18
  * rows, the same queries took 279 and 358 ms; the link takes 149 and 64.
@@ -68,6 +70,13 @@ function inBytesOf({ steps, side }: OutOfCoreFlow, { operators }: TreeLoad): num
     }
     const { keyBytes, buildWidths, probeWidths } = to.sized.join;
     return rows * inputRowBytes(keyBytes, first.input === 0 ? buildWidths : probeWidths, hasKeyBits);
+}
+
+function pipedRowsMs(of: SizedOperator | undefined, input: number): number {
+    if (of === undefined) return 0;
+    const { operator } = of;
+    const kind = operator.kind === "join" ? "join" : operator.node.keys.length === 0 ? "sums" : "groups";
+    return ((of.rowsIn[input] ?? 0) * pipedRowNs[kind]) / nsPerMs;
 }
 
 function chunksOf(of: SizedOperator | undefined, input: number): number {
@@ -98,7 +107,7 @@ function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
         filling: fillingOf(input, columnsOf(flow.side), input.streamed ? inBytes : 0),
         outBytes: sumOf(spilled),
         pipedChunks: sumOf(passed.slice(1).map(({ of, input }) => chunksOf(of, input))),
-        pipedRows: sumOf(passed.slice(1).map(({ of, input }) => of?.rowsIn[input] ?? 0)),
+        pipedMs: sumOf(passed.slice(1).map(({ of, input }) => pipedRowsMs(of, input))),
         backBytes: sumOf(ended.map(({ of }) => sumOf([...(of?.spilledBytes ?? [])]))),
         peer: {
             in: sumOf(ended.map(({ of }) => (of === undefined ? 0 : sumOf([...onPeerOf(of)])))),
@@ -123,7 +132,7 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
     const diskBytes = sumOf(disk);
     const diskMs = diskBytes / profile.spillWriteBytesPerMs + diskBytes / profile.spillReadBytesPerMs;
     const flowMs = (flow: FlowLoad): number => {
-        const { inBytes, peer, pipedChunks, pipedRows, isLast } = flow;
+        const { inBytes, peer, pipedChunks, pipedMs, isLast } = flow;
         const [outBytes, backBytes] = [flow.outBytes - peer.out, flow.backBytes - peer.in];
         const downBytes = isLast ? resultBytes : 0;
         const fillingMs = fillMs(load, flow.filling) + (isLast ? readMs(load, load.heldBytes) : 0);
@@ -133,8 +142,10 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
             isLast ? deliveryMs(load, load.result) : 0
         );
         // Spilled rows come back when all of an input has been read.
-        const workMs = (pipedRows * pipedRowNs) / nsPerMs;
-        const movedMs = Math.max(wholeMs, readingMs + linkMs(load, backBytes, 0, { in: peer.in, out: 0 }), workMs);
+        const readAllMs = readingMs + linkMs(load, backBytes, 0, { in: peer.in, out: 0 });
+        // The same workers fill chunks and deliver rows.
+        const workersMs = fillingMs + (isLast ? deliveryWorkMs(load, load.result) : 0);
+        const movedMs = Math.max(wholeMs, readAllMs, pipedMs, workersMs);
         return profile.deviceInputStartMs + movedMs + pipedChunks * pipedChunkMs + (isLast ? diskMs : 0);
     };
     const spilledBytes = sumOf(flows.map(({ outBytes }) => outBytes));
