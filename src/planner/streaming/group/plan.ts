@@ -82,7 +82,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         ),
         distinctKeys: Math.min(rows, groups),
         distinctTexts: node.keys.length === 1 && !layout.side.numbered ? Math.min(rows, groups) : 0,
-        isManyKeys: groups > sizes.chunkRows / 2,
+        ...{ isManyKeys: groups > sizes.chunkRows / 2, sizes },
         // Words of keys are checked by the host.
         groups: sink === "count" && words === 0 ? 0 : groups,
         spilledBytes,

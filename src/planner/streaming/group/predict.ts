@@ -3,7 +3,8 @@ import { nsPerMs, sumOf } from "../../../model/sizes.js";
 import {
     isTextExtreme,
     type OutOfCoreGroupLayout,
-    type OutOfCoreGroupPrediction
+    type OutOfCoreGroupPrediction,
+    type OutOfCoreGroupSizes
 } from "../../../plan/out-of-core-group-stage.js";
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
@@ -22,6 +23,7 @@ export interface GroupLoad extends Movers {
     readonly distinctTexts: number;
     /** Chunks have too many keys to be aggregated on their own. */
     readonly isManyKeys: boolean;
+    readonly sizes: Pick<OutOfCoreGroupSizes, "chunkRows" | "radixBits">;
     readonly spilledBytes: number;
     /** The parts of these bytes that go to another GPU, and to disk. */
     readonly peerBytes: number;
@@ -31,11 +33,31 @@ export interface GroupLoad extends Movers {
 }
 
 /**
- * What the GPU takes for a row of chunks that are not aggregated on their own, in nanoseconds: it is partitioned, kept
- * and aggregated later, which takes longer than keys of 8 bytes on the link. H100, keys of 2^28 and 2^30 rows, four to a
- * group, counted: 90 ms at 4 GiB and 350 at 16, where filling chunks takes 56 and 224.
+ * What the GPU and the host take where chunks have too many keys to be aggregated on their own: for a chunk, for each
+ * of its partitions, for each row that is partitioned and kept, and, when all have come, for each row that is aggregated
+ * and for each partition that comes back. H100, 8-byte keys, counted, ms: 2^27 different ones at 512 MiB 110 to read
+ * (256 chunks, 512 partitions) and 76 for what was spilled; 2^28 at 4 GiB 77 (128 and 128), 26 for what was resident
+ * and 17; 2^30, four to a group, at 16 GiB 350 in all.
  */
-const partialRowNs = 0.33;
+const manyKeys = { chunkMs: 0.05, pieceMs: 0.0007, rowNs: 0.25, mergedRowNs: 0.13, partitionBackMs: 0.1 };
+
+function manyKeysMs({
+    rows,
+    isManyKeys,
+    sizes,
+    spilledShare
+}: GroupLoad): Record<"read" | "resident" | "back", number> {
+    if (!isManyKeys) return { read: 0, resident: 0, back: 0 };
+    const { chunkMs, pieceMs, rowNs, mergedRowNs, partitionBackMs } = manyKeys;
+    const partitions = 2 ** sizes.radixBits;
+    const chunks = Math.ceil(rows / sizes.chunkRows);
+    const mergedMs = (rows * mergedRowNs) / nsPerMs;
+    return {
+        read: chunks * (chunkMs + partitions * pieceMs) + (rows * rowNs) / nsPerMs,
+        resident: (1 - spilledShare) * mergedMs,
+        back: spilledShare * (mergedMs + partitions * partitionBackMs)
+    };
+}
 
 /**
  * Mean bytes of a packed partial row of a single row of the input: of the key the bits in which its values differ, of
@@ -67,9 +89,14 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
     const result = { bytes: arrowBytes, sharedColumns: layout.columns.length };
     const outMs = (share: number, bytesIn: number, peerIn: number): number =>
         Math.max(linkMs(load, bytesIn, resultBytes * share, { in: peerIn, out: 0 }), share * deliveryMs(load, result));
-    const residentMs = outMs(1 - spilledShare, 0, 0);
+    const many = manyKeysMs(load);
+    const residentMs = Math.max(outMs(1 - spilledShare, 0, 0), many.resident);
     // Rows come back while groups of resident partitions leave, too.
-    const givenMs = Math.max(outMs(1, spilledBytes - peerBytes, peerBytes), diskBytes / profile.spillReadBytesPerMs);
+    const givenMs = Math.max(
+        outMs(1, spilledBytes - peerBytes, peerBytes),
+        many.resident + many.back,
+        diskBytes / profile.spillReadBytesPerMs
+    );
     return {
         h2dBytes: Math.ceil(inputBytes + spilledBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
@@ -84,7 +111,7 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
                 fillMs(load, load.filling) +
                     lookUps(layout) * numberingMs(load, rows, load.distinctKeys) +
                     otherTextsMs(load, load.filling.texts, load.distinctTexts),
-                load.isManyKeys ? (rows * partialRowNs) / nsPerMs : 0,
+                many.read,
                 diskBytes / profile.spillWriteBytesPerMs
             ),
         residentMs,
