@@ -71,17 +71,18 @@ class SpilledGroups {
         const uint64_t chunks = state_.ring.copies_together() ? kReturnedChunks : kGroupChunksApart;
         const uint64_t rows_max = std::max(chunks * sizes.chunk_rows, state_.store.group_rows_min(GroupPages::kSide));
         PartitionGroups groups({rows_max, sizes.pages, UINT64_MAX});
+        const std::vector<uint64_t> rows = state_.store.partition_rows(GroupPages::kSide, state_.shape.partitions);
         for (uint64_t p = 0; p < state_.shape.partitions; ++p) {
             if (state_.pages.is_resident(p)) continue;
-            uint64_t rows = 0;
-            for (const FragmentRange& range : state_.store.find(GroupPages::kSide, p, p + 1)) rows += range.rows;
-            groups.add(p, {rows, (rows + sizes.page_rows - 1) / sizes.page_rows, 1});
+            groups.add(p, {rows[p], (rows[p] + sizes.page_rows - 1) / sizes.page_rows, 1});
         }
-        for (PartitionGroup& group : groups.finish()) {
+        std::vector<PartitionGroup> together = groups.finish();
+        std::vector<std::vector<FragmentRange>> ranges = state_.store.find(GroupPages::kSide, together);
+        for (size_t g = 0; g < together.size(); ++g) {
             SpilledPart part;
-            part.ranges = state_.store.find(GroupPages::kSide, group.partitions.front(), group.partitions.back() + 1);
-            part.pages = group.weights[1];
-            part.partitions = std::move(group.partitions);
+            part.ranges = std::move(ranges[g]);
+            part.pages = together[g].weights[1];
+            part.partitions = std::move(together[g].partitions);
             parts_.push_back(std::move(part));
         }
     }

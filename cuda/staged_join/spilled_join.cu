@@ -98,17 +98,21 @@ class SpilledJoin {
             const GroupWeights weights = {rows_of(p), pages_of(p), 1};
             is_large(p) ? groups.add_alone(p, weights) : groups.add(p, weights);
         }
-        for (const PartitionGroup& group : groups.finish()) plan_group(group.partitions);
+        const std::vector<PartitionGroup> together = groups.finish();
+        std::vector<std::vector<FragmentRange>> ranges[2];
+        for (int side = 0; side < 2; ++side) ranges[side] = state_.store.find(side, together);
+        for (size_t g = 0; g < together.size(); ++g) {
+            SpilledPart part;
+            for (int side = 0; side < 2; ++side) part.ranges[side] = std::move(ranges[side][g]);
+            plan_group(std::move(part), together[g].partitions);
+        }
     }
 
-    void plan_group(const std::vector<uint64_t>& group) {
-        SpilledPart part;
+    // With the ranges of its rows.
+    void plan_group(SpilledPart part, const std::vector<uint64_t>& group) {
         part.partitions = group;
         part.rule = state_.shape.rules.probe;
         part.build_marks = state_.shape.rules.build_marks;
-        for (int side = 0; side < 2; ++side) {
-            part.ranges[side] = state_.store.find(side, group.front(), group.back() + 1);
-        }
         if (is_large(group.front())) {
             plan_large(part);
         } else if (!part.ranges[kBuildSide].empty() || part.rule.keep_unmatched || part.rule.anti) {

@@ -125,23 +125,40 @@ uint64_t SpillStore::group_rows_min(int side) const {
     return static_cast<uint64_t>(share * static_cast<double>(side_rows_[side]));
 }
 
-std::vector<FragmentRange> SpillStore::find(int side, uint64_t first, uint64_t last) const {
-    std::vector<FragmentRange> ranges;
+std::vector<uint64_t> SpillStore::partition_rows(int side, uint64_t partitions) const {
+    std::vector<uint64_t> rows(partitions);
+    for (const Run& run : runs_[side]) {
+        for (const RowPiece& piece : run.set.pieces) rows[piece.partition] += piece.rows;
+    }
+    return rows;
+}
+
+std::vector<std::vector<FragmentRange>> SpillStore::find(int side, const std::vector<PartitionGroup>& groups) const {
+    std::vector<std::vector<FragmentRange>> found(groups.size());
+    if (groups.empty()) return found;
+    constexpr size_t kNoGroup = SIZE_MAX;
+    std::vector<size_t> group_of(groups.back().partitions.back() + 1, kNoGroup);
+    for (size_t g = 0; g < groups.size(); ++g) {
+        const std::vector<uint64_t>& partitions = groups[g].partitions;
+        for (uint64_t p = partitions.front(); p <= partitions.back(); ++p) group_of[p] = g;
+    }
     for (size_t run = 0; run < runs_[side].size(); ++run) {
         const FragmentSet& set = runs_[side][run].set;
-        const auto below = [](const RowPiece& piece, uint64_t partition) { return piece.partition < partition; };
-        const auto begin = std::lower_bound(set.pieces.begin(), set.pieces.end(), first, below);
-        const auto end = std::lower_bound(begin, set.pieces.end(), last, below);
-        if (begin == end) continue;
-        FragmentRange range;
-        range.run = run;
-        range.first = static_cast<size_t>(begin - set.pieces.begin());
-        range.last = static_cast<size_t>(end - set.pieces.begin());
-        for (auto piece = begin; piece != end; ++piece) range.rows += piece->rows;
-        range.bytes = (set.end_word(range.last - 1) - set.first_word[range.first]) * sizeof(uint32_t);
-        ranges.push_back(range);
+        size_t before = kNoGroup;
+        for (size_t piece = 0; piece < set.pieces.size(); ++piece) {
+            const uint64_t partition = set.pieces[piece].partition;
+            const size_t group = partition < group_of.size() ? group_of[partition] : kNoGroup;
+            if (group == kNoGroup) continue;
+            std::vector<FragmentRange>& ranges = found[group];
+            if (group != before) ranges.push_back({run, piece, piece, 0, 0});
+            before = group;
+            FragmentRange& range = ranges.back();
+            range.last = piece + 1;
+            range.rows += set.pieces[piece].rows;
+            range.bytes = (set.end_word(piece) - set.first_word[range.first]) * sizeof(uint32_t);
+        }
     }
-    return ranges;
+    return found;
 }
 
 DiskRange SpillStore::disk_range(const Run& run, const FragmentRange& range) const {

@@ -12,6 +12,7 @@
 #include "stream/copy_ring.hpp"
 #include "stream/disk_tier.hpp"
 #include "stream/pack_rows.hpp"
+#include "stream/partition_groups.hpp"
 
 namespace spillway::cuda { inline namespace stream {
 
@@ -51,8 +52,11 @@ class SpillStore {
     uint64_t group_rows_min(int side) const;
 
     const FragmentSet& set(int side, size_t run) const { return runs_[side][run].set; }
-    // What is spilled of partitions [first, last), in the order in which it came.
-    std::vector<FragmentRange> find(int side, uint64_t first, uint64_t last) const;
+    // Rows of each of so many partitions.
+    std::vector<uint64_t> partition_rows(int side, uint64_t partitions) const;
+    // What is spilled of each group of neighbouring partitions, from its first to its last one, in the order in which
+    // it came. Goes over all fragments once: thousands of runs have some of each of thousands of partitions.
+    std::vector<std::vector<FragmentRange>> find(int side, const std::vector<PartitionGroup>& groups) const;
     // Enqueues the copy of a range into a slot. May wait for the disk.
     void load(int side, const FragmentRange& range, CopyRing& ring, uint32_t slot, uint64_t offset);
 
