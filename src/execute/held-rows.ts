@@ -2,7 +2,6 @@
 import type { RecordBatch, Schema } from "apache-arrow";
 
 import { batchBytes, recordBatchOf, resultColumns } from "../arrow/batch-from-native.js";
-import { columnTypeOf } from "../arrow/column-type-of.js";
 import { encodeFooter, encodeSchemaMessage } from "../arrow/ipc-encoding.js";
 import { memoryLayout } from "../arrow/memory-layout.js";
 import { openArrowFiles } from "../arrow/open-files.js";
@@ -11,7 +10,7 @@ import type { FileBatches } from "../model/column-type.js";
 import { formatBytes } from "../model/sizes.js";
 import type { NativeOutputBatch, SinkHandle, SourceHandle } from "../native/binding.js";
 import { innerOperators, prunedTree, type OperatorNode } from "../plan/inner-operators.js";
-import { logicalSchema, type LogicalColumn, type LogicalNode } from "../plan/logical.js";
+import { logicalSchema, resultTypes, type LogicalColumn, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { HeldRows } from "../plan/stage.js";
 import type { Job } from "./job.js";
@@ -152,8 +151,7 @@ export async function holdRows<T>(
     const dictionaries = await loadDictionaries(job, dictionaryNodes(schema, node.columns), sourceOf);
     const columns = resultColumns(schema);
     const batches = found.map((batch): RecordBatch => recordBatchOf(schema, columns, batch, dictionaries));
-    const types = schema.fields.map((field) => columnTypeOf(field));
-    const layout = { ...memoryLayout(types, batches, binding.keptMemory()), files };
+    const layout = { ...memoryLayout(resultTypes(node), batches, binding.keptMemory()), files };
     const source = await binding.openSource(job.engine, layout);
     job.onEnd(() => binding.closeSource(source));
     return { report, source };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Field, RecordBatch, Schema, Table } from "apache-arrow";
 
+import { columnTypeOf } from "../arrow/column-type-of.js";
 import { resultSchema } from "../arrow/result-type.js";
 import type { DeviceGroupAlgorithm, NamedJoinAlgorithm } from "../model/algorithms.js";
 import type { ColumnType, KeySpec, SourceLayout } from "../model/column-type.js";
@@ -108,6 +109,11 @@ export type LogicalNode = InputNode | JoinNode | GroupNode;
 export function logicalSchema(node: LogicalNode): Schema {
     if (node.kind === "input") return node.input.source.schema;
     return resultSchema(node.columns.map((column) => column.field));
+}
+
+/** Types of the rows that an operator gives: it knows itself which columns may be NULL, and no file is believed. */
+export function resultTypes({ columns }: LogicalNode): ColumnType[] {
+    return columns.map(({ field, type }) => ({ ...columnTypeOf(field), nullable: type.nullable }));
 }
 
 /** Every input of the tree once, in order of first appearance. */

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+import { deviceConstants } from "../model/device-constants.js";
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
 import { printable } from "../printable.js";
 import type { DeviceChoice } from "./device-choice.js";
 import { isOutOfCore } from "./device-stages.js";
+import type { GroupParts } from "./group-parts.js";
 import { outOfCoreGroupLines, outOfCoreLines, outOfCoreTreeLines } from "./out-of-core-text.js";
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
 import type { HeldRows } from "./stage.js";
@@ -71,7 +73,16 @@ function setFilledBy(stage: PlanStage): number | undefined {
     return "output" in stage && stage.output.to === "set" ? stage.output.set : undefined;
 }
 
-function deviceLines({ device, deviceReason, deviceMemory }: Plan): string[] {
+/** Which aggregates of a group-by each of its parts makes, and why there are several. */
+function partsLine({ parts }: GroupParts): string {
+    const made = parts.map(({ names }) => names.join(", ")).join("; ");
+    return (
+        `a group-by in ${parts.length} parts, whose groups are joined, as a part adds up ` +
+        `${deviceConstants.groupAggregatesMax} numbers for a key at most: ${made}`
+    );
+}
+
+function deviceLines({ device, deviceReason, deviceMemory, groupParts = [] }: Plan): string[] {
     if (deviceMemory !== null) {
         const { limitBytes, estimatedBytes, uploadedBytes, downloadedBytes, elseOutOfCore } = deviceMemory;
         const copies = `${formatBytes(uploadedBytes)} uploaded, ${formatBytes(downloadedBytes)} downloaded`;
@@ -79,7 +90,7 @@ function deviceLines({ device, deviceReason, deviceMemory }: Plan): string[] {
         const lines = ["device", `  ${device}: ${copies}; ${memory}`];
         if (elseOutOfCore === true) lines.push("  if GPU memory runs out, the query is planned again, out of core");
         if (deviceReason !== null) lines.push(`  out of core: ${deviceReason}`);
-        return lines;
+        return [...lines, ...groupParts.map((one) => `  ${partsLine(one)}`)];
     }
     return deviceReason === null ? [] : ["device", `  ${device}: ${deviceReason}`];
 }

@@ -2,6 +2,7 @@
 import type { ColumnType, KeySpec, NullKeys } from "../model/column-type.js";
 import type { HashingScheme } from "../model/debug-knobs.js";
 import type { DeviceStage } from "./device-stages.js";
+import type { GroupParts } from "./group-parts.js";
 import type { AggregateKind } from "./logical.js";
 import type { StageCommon } from "./stage.js";
 
@@ -209,6 +210,8 @@ export interface Plan {
     readonly deviceMemory: PlanDeviceMemory | null;
     readonly inputs: readonly PlanInput[];
     readonly sets: readonly PartitionSet[];
+    /** Group-bys that stages make in parts, whose groups other stages join; left out: there are none. */
+    readonly groupParts?: readonly GroupParts[];
     readonly stages: readonly PlanStage[];
     readonly sink: SinkKind;
     readonly result: {

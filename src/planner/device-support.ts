@@ -30,6 +30,12 @@ export function attempt<T>(make: () => T): T | NotOnDevice {
     }
 }
 
+/** What `attempt` has made; throws why there is nothing. */
+export function settled<T>(made: T | NotOnDevice): T {
+    if (made instanceof NotOnDevice) throw made;
+    return made;
+}
+
 /** A column of a device table: that of a node of the query, or the values of its dictionary. */
 export interface Slot {
     readonly column: number;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import { columnTypeOf } from "../arrow/column-type-of.js";
+import type { ColumnType } from "../model/column-type.js";
 import { formatBytes, sumOf } from "../model/sizes.js";
 import { innerOperators, prunedTree, type OperatorNode } from "../plan/inner-operators.js";
-import { inputsOf, logicalSchema, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import { inputsOf, logicalSchema, resultTypes, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { HeldRows } from "../plan/stage.js";
-import { attempt, NotOnDevice } from "./device-support.js";
+import { attempt, NotOnDevice, settled } from "./device-support.js";
 import { arrowRowBytes, Estimator } from "./estimates.js";
 import type { PlanQuery } from "./plan-search.js";
 import { defaultPolicy } from "./policy.js";
@@ -53,9 +53,12 @@ function heldInput(
     const { rows: expected, widths } = estimator.of(node);
     const rows = Math.min(expected, Math.ceil(bytesMax / Math.max(1, arrowRowBytes(widths))));
     const none = node.columns.map(() => 0);
+    const types = resultTypes(node);
     return {
         ...{ name, rows: Math.ceil(rows), dictionaryBytes: none, dictionaryRows: none },
-        columns: schema.fields.map((field) => ({ name: field.name, field, type: columnTypeOf(field), origin: null })),
+        columns: schema.fields.map((field, at) => {
+            return { name: field.name, field, type: types[at] as ColumnType, origin: null };
+        }),
         columnBytes: widths.map(({ fixed, heap }) => Math.ceil(rows * (fixed + heap))),
         largestBatchRows: Math.ceil(rows),
         ...{ inMemory, streamed: false, source: { kind: "held", schema } }
@@ -185,35 +188,80 @@ export function mostHeldBytes(parts: readonly QueryPart[]): number {
 }
 
 /** Joins below other operators, by their numbers among all operators that are. */
-function innerJoins({ root }: PlanQuery): number[] {
-    return innerOperators(root).flatMap((node, at) => (node.kind === "join" ? [at] : []));
+interface InnerJoins {
+    readonly all: readonly number[];
+    /** Several operators read their rows, or one does twice. */
+    readonly shared: readonly number[];
+    /** Those of them whose rows are made of streams, which come once. */
+    readonly once: ReadonlySet<number>;
+}
+
+function innerJoinsOf({ root }: PlanQuery): InnerJoins {
+    const inner = innerOperators(root);
+    const readers = [...inner, root].flatMap((node) =>
+        node.kind === "join" ? [node.left, node.right] : node.kind === "group" ? [node.child] : []
+    );
+    const all = inner.flatMap((node, at) => (node.kind === "join" ? [at] : []));
+    const shared = all.filter((at) => readers.filter((read) => read === inner[at]).length > 1);
+    return { all, shared, once: new Set(shared.filter((at) => isOfStreams(inner[at] as OperatorNode))) };
+}
+
+/** Do rows of streams get there, other than by way of groups? */
+function isOfStreams(node: LogicalNode): boolean {
+    if (node.kind === "input") return node.input.streamed;
+    return node.kind === "join" && (isOfStreams(node.left) || isOfStreams(node.right));
+}
+
+/** What was made of the parts of a query with the rows of these joins held. */
+interface Made<T> {
+    readonly made: T;
+    readonly held: ReadonlySet<number>;
 }
 
 /**
  * What `make` makes of the parts of a query. Rows of joins go to the operator above in GPU memory wherever it can take
- * them: none of them is held if that works, else as few as do, the largest ones last. Throws NotOnDevice where holding
- * all of them does not help either.
+ * them: none of them is held if that works, else as few as do, the largest ones last. Those that several operators read
+ * are made once, and held, where that `isBetter`, or where they are of streams. Throws NotOnDevice where holding all of
+ * them does not help either.
  */
-export function chooseHeld<T>(query: PlanQuery, make: (parts: readonly QueryPart[]) => T): T {
-    const whole = attempt(() => make(partsOf(query)));
-    const joins = innerJoins(query);
-    if (!(whole instanceof NotOnDevice) || joins.length === 0) return settled(whole);
-    const apart = partsOf(query, new Set(joins));
+export function chooseHeld<T>(
+    query: PlanQuery,
+    make: (parts: readonly QueryPart[]) => T,
+    isBetter: (one: T, other: T) => boolean
+): T {
+    const { all, shared, once } = innerJoinsOf(query);
+    const whole = attempt(() => make(partsOf(query, once)));
+    if (whole instanceof NotOnDevice && all.length > once.size) return asFewHeld(query, make, isBetter, whole);
+    let best: Made<T> = { made: settled(whole), held: once };
+    for (const join of shared.filter((at) => !once.has(at))) {
+        const held = new Set([...best.held, join]);
+        const made = attempt(() => make(partsOf(query, held)));
+        if (!(made instanceof NotOnDevice) && isBetter(made, best.made)) best = { made, held };
+    }
+    return best.made;
+}
+
+/** `whole`: why it does not work with no more of them than those of streams. */
+function asFewHeld<T>(
+    query: PlanQuery,
+    make: (parts: readonly QueryPart[]) => T,
+    isBetter: (one: T, other: T) => boolean,
+    whole: NotOnDevice
+): T {
+    const { all, shared, once } = innerJoinsOf(query);
+    const apart = partsOf(query, new Set(all));
     const made = attempt(() => make(apart));
     // The lower one of two limits of memory is told.
     if (made instanceof NotOnDevice)
         throw (whole.leastBytes ?? Infinity) < (made.leastBytes ?? Infinity) ? whole : made;
     const bytesOf = new Map(apart.flatMap(({ held }) => (held === undefined ? [] : [[held.operator, held.bytes]])));
-    let best = { made, held: new Set(joins) };
-    for (const join of [...joins].sort((a, b) => (bytesOf.get(b) ?? 0) - (bytesOf.get(a) ?? 0))) {
+    let best: Made<T> = { made, held: new Set(all) };
+    const others = all.filter((at) => !once.has(at));
+    for (const join of others.sort((a, b) => (bytesOf.get(b) ?? 0) - (bytesOf.get(a) ?? 0))) {
         const held = new Set([...best.held].filter((other) => other !== join));
         const without = attempt(() => make(partsOf(query, held)));
-        if (!(without instanceof NotOnDevice)) best = { made: without, held };
+        if (without instanceof NotOnDevice) continue;
+        if (!shared.includes(join) || !isBetter(best.made, without)) best = { made: without, held };
     }
     return best.made;
-}
-
-function settled<T>(made: T | NotOnDevice): T {
-    if (made instanceof NotOnDevice) throw made;
-    return made;
 }

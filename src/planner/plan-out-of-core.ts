@@ -2,13 +2,14 @@
 import { isBaselineJoin, isOutOfCoreJoin } from "../model/algorithms.js";
 import type { MachineProfile } from "../machine/profile.js";
 import { sumOf } from "../model/sizes.js";
+import { inParts, type GroupParts } from "../plan/group-parts.js";
 import { innerOperators } from "../plan/inner-operators.js";
-import { inputsOf } from "../plan/logical.js";
+import { inputsOf, type LogicalNode } from "../plan/logical.js";
 import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
 import type { OutOfCoreLayout, OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
-import { attempt, NotOnDevice } from "./device-support.js";
+import { attempt, NotOnDevice, settled } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { chooseHeld, heldLimits, mostHeldBytes, type QueryPart } from "./held-rows.js";
 import { otherSide } from "./join-sides.js";
@@ -20,6 +21,7 @@ import { partitionedBytes } from "./streaming/baseline/sizes.js";
 import { coherentLayout } from "./streaming/coherent/row-layout.js";
 import { coherentDraft } from "./streaming/coherent/plan.js";
 import { mostCoherentHostBytes } from "./streaming/coherent/sizes.js";
+import { groupPartsOf } from "./streaming/group/parts.js";
 import { groupHostBytes, groupStageOf } from "./streaming/group/plan.js";
 import { lookUps } from "./streaming/group/predict.js";
 import { hostShare, tablesFactor, unknownLimitBytes } from "./streaming/host-memory.js";
@@ -139,8 +141,15 @@ export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBy
         const most = Math.max(...parts.map((part) => partHostBytes(part.query, limitBytes)));
         return most === 0 ? 0 : most + mostHeldBytes(parts);
     };
-    const bytes = attempt(() => chooseHeld(query, hostBytesOf));
+    const isMore = (one: number, other: number): boolean => one > other;
+    const bytes = attempt(() => chooseHeld(withGroupParts(query).query, hostBytesOf, isMore));
     return bytes instanceof NotOnDevice ? 0 : bytes;
+}
+
+/** The query with joins of parts in place of group-bys that no operator can make; throws NotOnDevice. */
+function withGroupParts(query: PlanQuery): { query: PlanQuery; groupParts: readonly GroupParts[] } {
+    const groupParts = groupPartsOf(query.root, query.sink === "count");
+    return { query: { ...query, root: inParts(query.root, groupParts) }, groupParts };
 }
 
 function partHostBytes(query: PlanQuery, limitBytes: number): number {
@@ -154,7 +163,22 @@ type AnyStage = OutOfCoreStage | OutOfCoreGroupStage | OutOfCoreTreeStage;
 function partStageOf(query: PlanQuery, host: Plan, limitBytes: number): AnyStage {
     const { root } = query;
     if (isTree(query)) return treeStageOf(query, host, limitBytes);
-    return root.kind === "group" ? groupStageOf(query, root, host, limitBytes) : joinStageOf(query, host, limitBytes);
+    if (root.kind === "group") return groupStageOf(query, root, host, limitBytes);
+    const join = attempt(() => joinStageOf(query, host, limitBytes));
+    if (!mayCompareWords(query, join)) return settled(join);
+    const tree = attempt(() => treeStageOf(query, host, limitBytes));
+    if (tree instanceof NotOnDevice) return settled(join);
+    return join instanceof NotOnDevice || tree.predictedMs < join.predictedMs ? tree : join;
+}
+
+/**
+ * A join of held rows, of which hashes of keys would be compared and all columns gathered: an operator of a tree
+ * compares words of keys, with a byte that says which are NULL, and brings the columns.
+ */
+function mayCompareWords({ root }: PlanQuery, join: OutOfCoreStage | NotOnDevice): boolean {
+    const isHeld = (node: LogicalNode): boolean => node.kind === "input" && node.input.source.kind === "held";
+    if (root.kind !== "join" || root.algorithm !== undefined || !isHeld(root.left) || !isHeld(root.right)) return false;
+    return join instanceof NotOnDevice || join.layout.keys === "hashed";
 }
 
 /** A stage by the numbers that inputs have in the whole query. */
@@ -231,7 +255,17 @@ function heldSomewhere<T>(query: PlanQuery, make: (query: PlanQuery) => T): T | 
 
 /** The plan of a query whose tables do not fit GPU memory, or why it cannot run there. */
 export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
-    const stages = heldSomewhere(query, (own) => chooseHeld(own, (parts) => stagesOf(own, parts, host, limitBytes)));
+    const cut = attempt(() => withGroupParts(query));
+    if (cut instanceof NotOnDevice) return cut;
+    const { groupParts } = cut;
+    const msOf = (stages: readonly AnyStage[]): number => sumOf(stages.map(({ predictedMs }) => predictedMs));
+    const stages = heldSomewhere(cut.query, (own) =>
+        chooseHeld(
+            own,
+            (parts) => stagesOf(own, parts, host, limitBytes),
+            (one, other) => msOf(one) < msOf(other)
+        )
+    );
     if (stages instanceof NotOnDevice) return stages;
     return freezePlan<Plan>({
         ...host,
@@ -245,6 +279,7 @@ export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number):
         },
         sets: [],
         stages,
-        predictedMs: query.profile.deviceQueryStartMs + sumOf(stages.map(({ predictedMs }) => predictedMs))
+        ...(groupParts.length === 0 ? {} : { groupParts }),
+        predictedMs: query.profile.deviceQueryStartMs + msOf(stages)
     });
 }

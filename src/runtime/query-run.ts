@@ -6,6 +6,7 @@ import type { Knobs } from "../model/debug-knobs.js";
 import type { Progress } from "../model/progress.js";
 import type { SourceHandle } from "../native/binding.js";
 import { dictionaryLinks } from "../plan/dictionary-links.js";
+import { inParts } from "../plan/group-parts.js";
 import { inputsOf, logicalSchema, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
 import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
@@ -285,7 +286,7 @@ export class QueryRun {
                 this.#sent = true;
                 return sink.open(plan, sourceOf, unknown.size > 0);
             },
-            inner: new InnerOperators(node, kind === "count", sourceOf),
+            inner: new InnerOperators(inParts(node, plan.groupParts ?? []), kind === "count", sourceOf),
             streams: {
                 began: () => {
                     this.#isConsumed = true;

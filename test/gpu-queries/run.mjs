@@ -19,6 +19,7 @@ import { check, compare, counts, joinTypes, options, writeRecord } from "./check
 import { largeJoins, outOfCore } from "./out-of-core.mjs";
 import { coherentJoins, largeCoherentJoins } from "./out-of-core-coherent.mjs";
 import { largeOnDisk, outOfCoreDisk } from "./out-of-core-disk.mjs";
+import { largeGroupParts, outOfCoreGroupParts } from "./out-of-core-group-parts.mjs";
 import { largeGroups, outOfCoreGroups } from "./out-of-core-groups.mjs";
 import { outOfCorePeer } from "./out-of-core-peer.mjs";
 import { outOfCoreStreams } from "./out-of-core-streams.mjs";
@@ -225,6 +226,8 @@ const parts = {
     "coherent-large": (_, cpu) => largeCoherentJoins(cpu),
     "out-of-core-groups": (_, cpu) => outOfCoreGroups(cpu),
     "out-of-core-groups-large": largeGroups,
+    "out-of-core-group-parts": (_, cpu) => outOfCoreGroupParts(cpu),
+    "out-of-core-group-parts-large": largeGroupParts,
     "out-of-core-disk": (_, cpu, folder) => outOfCoreDisk(cpu, folder),
     "out-of-core-disk-large": (_gpu, _cpu, folder) => largeOnDisk(folder),
     "out-of-core-peer": (_, cpu, folder) => outOfCorePeer(cpu, folder),

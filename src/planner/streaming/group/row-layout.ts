@@ -474,3 +474,9 @@ export function outOfCoreGroupLayout(node: GroupNode, counted: boolean, inWords 
     if (!inWords) throw made;
     return new GroupLayoutDraft(node, false).make(counted);
 }
+
+/** Numbers that one operator adds up for a key, with words of the key where it has some; Infinity: it cannot. */
+export function addedNumbers(node: GroupNode): number {
+    const made = attempt(() => new GroupLayoutDraft(node, true).make(false));
+    return made instanceof NotOnDevice ? Infinity : made.group.aggregates.length;
+}
