@@ -192,10 +192,12 @@ describe("rates", () => {
     });
 
     test.each(Object.entries(roots))(
-        "make a %s that spills there faster than one that spills to the host",
-        (_, root) => {
+        "make a %s that spills there faster than one that spills to the host, unless the link does not matter",
+        (name, root) => {
             const [host, peer] = [0, 16 * gibibyte].map((bytes) => planWith(root(), bytes).stages[0]!);
-            expect(peer!.predictedMs).toBeLessThan(host!.predictedMs);
+            // Kernels of many groups take longer than either link.
+            if (name === "group") expect(peer!.predictedMs).toBe(host!.predictedMs);
+            else expect(peer!.predictedMs).toBeLessThan(host!.predictedMs);
         }
     );
 });
