@@ -34,10 +34,10 @@ export interface GroupLoad extends Movers {
 
 /**
  * What the GPU and the host take where chunks have too many keys to be aggregated on their own: for a chunk, for each
- * of its partitions, for each row that is partitioned and kept, and, when all have come, for each row that is aggregated
- * and for each partition that comes back. H100, 8-byte keys, counted, ms: 2^27 different ones at 512 MiB 110 to read
- * (256 chunks, 512 partitions) and 76 for what was spilled; 2^28 at 4 GiB 77 (128 and 128), 26 for what was resident
- * and 17; 2^30, four to a group, at 16 GiB 350 in all.
+ * of its partitions, for each row that is partitioned and kept, and, when all have come, for each row that is
+ * aggregated and for each partition that comes back. H100, 8-byte keys, counted: 2^27 different ones at 512 MiB took
+ * 110 ms to be read (256 chunks, 512 partitions) and 76 for what was spilled, 2^28 at 4 GiB 77 (128 and 128), 26 for
+ * what was resident and 17, and 2^30, four to a group, at 16 GiB 350 in all.
  */
 const manyKeys = { chunkMs: 0.05, pieceMs: 0.0007, rowNs: 0.25, mergedRowNs: 0.13, partitionBackMs: 0.1 };
 
