@@ -57,6 +57,7 @@ std::vector<DeviceConstant> device_constants() {
         {"mergedRowsPerRow", 1 + kGroupByRowsPerRow},
         {"filterBits", kFilterBits},
         {"filterWordsMax", kFilterWordsMax},
+        {"deviceBlockStepBytes", kDeviceBlockSizes.granularity_bytes},
         {"hostSlots", kHostSlots},
         {"diskThreads", kDiskThreads},
         {"farPagesMax", kPagesMax},

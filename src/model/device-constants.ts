@@ -40,6 +40,7 @@ export const deviceConstants = {
     mergedRowsPerRow: 5,
     filterBits: 4,
     filterWordsMax: 1099511627776,
+    deviceBlockStepBytes: 512,
     hostSlots: 2,
     diskThreads: 4,
     farPagesMax: 67108862,
