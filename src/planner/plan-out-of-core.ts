@@ -29,6 +29,7 @@ import { heldOf, inputsOfSides, numbersOf, type InputJoin, type JoinDraft } from
 import { outOfCoreLayout } from "./streaming/join/row-layout.js";
 import { choosePath, pathAlgorithms, wantedPath, type PathFacts } from "./streaming/join/path.js";
 import { phasesMs } from "./streaming/join/predict.js";
+import { outOfCoreStartMs } from "./streaming/link.js";
 import { stagedDraft } from "./streaming/join/plan.js";
 import { inputJoinSides } from "./streaming/join/stream-sides.js";
 import { mostHostBytes } from "./streaming/join/sizes.js";
@@ -88,7 +89,7 @@ function joinHostBytes(query: PlanQuery, limitBytes: number): number {
 /** The stage of a join whose tables do not fit GPU memory. Throws NotOnDevice where it cannot run there. */
 function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCoreStage {
     const node = requireInputJoin(query);
-    const { sink, profile } = query;
+    const { sink } = query;
     const policy = query.policy ?? defaultPolicy;
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
     const columns = sink === "count" ? [] : node.columns.map((_, column) => column);
@@ -123,7 +124,7 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
             tableBytes: sizes.spillBytes + diskBytes(sizes) + numbersOf(node, sides, decided.layout, estimator).bytes,
             outputBytes: rings.results
         },
-        predictedMs: phasesMs(predicted) + profile.deviceStageStartMs,
+        predictedMs: phasesMs(predicted) + outOfCoreStartMs,
         predictedSpillBytes: predicted.diskBytes,
         buildInput: inputs.indexOf(build.input),
         probeInput: inputs.indexOf(probe.input),

@@ -8,7 +8,7 @@ import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
-import { columnsOf, fillingOf } from "../link.js";
+import { columnsOf, fillingOf, outOfCoreStartMs } from "../link.js";
 import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
 import { moreKeyWords } from "./keys.js";
 import { outOfCoreGroupLayout } from "./row-layout.js";
@@ -108,7 +108,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
             tableBytes: sizes.spillBytes + diskBytes(sizes),
             outputBytes: rings.results
         },
-        predictedMs: predicted.readMs + predicted.residentMs + predicted.spilledMs + profile.deviceStageStartMs,
+        predictedMs: predicted.readMs + predicted.residentMs + predicted.spilledMs + outOfCoreStartMs,
         predictedSpillBytes: predicted.diskBytes,
         input: 0,
         ...{ layout, sizes, predicted, deviceBytes: memory.of(sizes).deviceBytes },

@@ -9,7 +9,9 @@ import {
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { GroupMemory } from "../device-memory.js";
-import { deliveryMs, fillMs, linkMs, numberingMs, otherTextsMs, type Filling, type Movers } from "../link.js";
+import { busyOn, deliveryMs, fillMs, linkMs, numberingMs, otherTextsMs } from "../link.js";
+import type { Delivered, Filling, Movers } from "../link.js";
+import { moreKeyWords } from "./keys.js";
 
 export interface GroupLoad extends Movers {
     readonly layout: OutOfCoreGroupLayout;
@@ -32,6 +34,9 @@ export interface GroupLoad extends Movers {
     readonly spilledShare: number;
 }
 
+/** What a chunk that is aggregated on its own takes: some 40 kernels. H100: 58 chunks of 2^18 rows took 11.8 ms. */
+const groupedChunkMs = 0.17;
+
 /**
  * What the GPU and the host take where chunks have too many keys to be aggregated on their own: for a chunk, for each
  * of its partitions, for each row that is partitioned and kept, and, when all have come, for each row that is
@@ -39,23 +44,51 @@ export interface GroupLoad extends Movers {
  * 110 ms to be read (256 chunks, 512 partitions) and 76 for what was spilled, 2^28 at 4 GiB 77 (128 and 128), 26 for
  * what was resident and 17, and 2^30, four to a group, at 16 GiB 350 in all.
  */
-const manyKeys = { chunkMs: 0.05, pieceMs: 0.0007, rowNs: 0.25, mergedRowNs: 0.13, partitionBackMs: 0.1 };
+const manyKeys = { chunkMs: 0.2, pieceMs: 0.00023, rowNs: 0.25, mergedRowNs: 0.13, partitionBackMs: 0.1 };
 
-function manyKeysMs({
-    rows,
-    isManyKeys,
-    sizes,
-    spilledShare
-}: GroupLoad): Record<"read" | "resident" | "back", number> {
-    if (!isManyKeys) return { read: 0, resident: 0, back: 0 };
+/**
+ * What workers take in nanoseconds, per row for hashes of keys of several words (H100's host, 60 million rows of two
+ * keys: 48 ms, where those of one took 27) and per value for sums of which the GPU has parts (15 million groups took
+ * 53 ms to be delivered, 12 as their bytes go).
+ */
+const [keyWordsNs, partedSumNs] = [5, 10];
+
+interface GroupWork {
+    readonly read: number;
+    readonly resident: number;
+    readonly back: number;
+}
+
+function gpuWork({ rows, isManyKeys, sizes, spilledShare }: GroupLoad): GroupWork {
+    const chunks = Math.ceil(rows / sizes.chunkRows);
+    if (!isManyKeys) return { read: chunks * groupedChunkMs, resident: 0, back: 0 };
     const { chunkMs, pieceMs, rowNs, mergedRowNs, partitionBackMs } = manyKeys;
     const partitions = 2 ** sizes.radixBits;
-    const chunks = Math.ceil(rows / sizes.chunkRows);
     const mergedMs = (rows * mergedRowNs) / nsPerMs;
     return {
         read: chunks * (chunkMs + partitions * pieceMs) + (rows * rowNs) / nsPerMs,
         resident: (1 - spilledShare) * mergedMs,
         back: spilledShare * (mergedMs + partitions * partitionBackMs)
+    };
+}
+
+/** Time of workers that make what a chunk has of keys and text, beside filling it. */
+function keysMs(load: GroupLoad): number {
+    const { layout, rows } = load;
+    const wordsMs = moreKeyWords(layout) > 0 ? (rows * keyWordsNs) / nsPerMs / load.workers : 0;
+    // As many values in groups are taken to be new as keys are, which is the least.
+    const numbersMs = lookUps(layout) * numberingMs(load, rows, load.distinctKeys);
+    return wordsMs + numbersMs + otherTextsMs(load, load.filling.texts, load.distinctTexts);
+}
+
+/** The groups as batches, with what sums take whose parts workers add up. */
+function delivered({ layout, groups, workers }: GroupLoad): Delivered {
+    const { columns } = layout;
+    const parted = columns.filter(({ kind, high }) => kind !== "copy" && high >= 0).length;
+    return {
+        bytes: groups * sumOf(columns.map(({ type }) => Math.max(1, type.byteWidth))),
+        gatherMs: (groups * parted * partedSumNs) / nsPerMs / busyOn(workers, columns.length),
+        sharedColumns: columns.length
     };
 }
 
@@ -85,16 +118,15 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
     const { group } = layout;
     const inputBytes = rows * inputRowBytes(group.keyBytes, group.widths, group.nullGroup);
     const resultBytes = groups * load.memory.resultRowBytes;
-    const arrowBytes = groups * sumOf(layout.columns.map(({ type }) => Math.max(1, type.byteWidth)));
-    const result = { bytes: arrowBytes, sharedColumns: layout.columns.length };
+    const result = delivered(load);
     const outMs = (share: number, bytesIn: number, peerIn: number): number =>
         Math.max(linkMs(load, bytesIn, resultBytes * share, { in: peerIn, out: 0 }), share * deliveryMs(load, result));
-    const many = manyKeysMs(load);
-    const residentMs = Math.max(outMs(1 - spilledShare, 0, 0), many.resident);
+    const work = gpuWork(load);
+    const residentMs = Math.max(outMs(1 - spilledShare, 0, 0), work.resident);
     // Rows come back while groups of resident partitions leave, too.
     const givenMs = Math.max(
         outMs(1, spilledBytes - peerBytes, peerBytes),
-        many.resident + many.back,
+        work.resident + work.back,
         diskBytes / profile.spillReadBytesPerMs
     );
     return {
@@ -107,11 +139,8 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
             profile.deviceInputStartMs +
             Math.max(
                 linkMs(load, inputBytes, spilledBytes - peerBytes, { in: 0, out: peerBytes }),
-                // As many values in groups are taken to be new as keys are, which is the least.
-                fillMs(load, load.filling) +
-                    lookUps(layout) * numberingMs(load, rows, load.distinctKeys) +
-                    otherTextsMs(load, load.filling.texts, load.distinctTexts),
-                many.read,
+                fillMs(load, load.filling) + keysMs(load),
+                work.read,
                 diskBytes / profile.spillWriteBytesPerMs
             ),
         residentMs,

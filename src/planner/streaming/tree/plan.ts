@@ -9,6 +9,7 @@ import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { gatherNs, heldBytes } from "../join/gather.js";
 import { freeHostBytes, hostShare, tablesFactor } from "../host-memory.js";
+import { outOfCoreStartMs } from "../link.js";
 import { ringsOf } from "../sizes.js";
 import { spilledTo } from "../spill.js";
 import { predictTree } from "./predict.js";
@@ -128,7 +129,7 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
             tableBytes: sumOf(all.map(({ hostSpillBytes }) => hostSpillBytes)),
             outputBytes: rings.results
         },
-        predictedMs: sumOf([...predicted.flowsMs]) + profile.deviceStageStartMs,
+        predictedMs: sumOf([...predicted.flowsMs]) + outOfCoreStartMs,
         predictedSpillBytes: predicted.diskBytes,
         operators: all.map(({ sized }) => sized),
         flows: layout.flows,
