@@ -106,6 +106,44 @@ async function types(gpu, cpu) {
     }
 }
 
+/** Joins by kernels alone among other operators, in more and more GPU memory: what a plan accepts has to run. */
+async function amongOthers(cpu) {
+    const tables = tablesOf(9450, ["int64"], 0);
+    const other = tablesOf(9451, ["int64"], 0)[0];
+    const ends = {
+        join: (joined, runtime) => runtime.join({ left: runtime.fromTable(other), right: joined, on: "k0" }),
+        group: (joined) => joined.groupBy({ keys: ["k0"], aggregates: { n: { count: "*" } } })
+    };
+    const make = (runtime, end, more) => {
+        const [left, right] = tables.map((table) => runtime.fromTable(table));
+        return ends[end](runtime.join({ left, right, on: "k0", select: ["k0"], ...more }), runtime);
+    };
+    const expected = Object.fromEntries(Object.keys(ends).map((end) => [end, reference(make(cpu, end, {}))]));
+    for (const algorithm of ["triton", "triton-uncached"]) {
+        await check(`${algorithm} leaves others the GPU memory that the plan has for them`, async () => {
+            let ran = 0;
+            for (let mebibytes = 96; mebibytes <= 512; mebibytes += options.small ? 52 : 13) {
+                const gpu = await openRuntime({ device: "gpu", memory: { ...memory, device: `${mebibytes}MiB` } });
+                for (const end of Object.keys(ends)) {
+                    const query = make(gpu, end, { algorithm, experiment: { chunkRows } });
+                    if (await query.explain({ result: "table" }).then(() => false, refusedForMemory)) continue;
+                    const wrong = await compareWith(query, expected[end]);
+                    if (wrong !== null) return `${end} in ${mebibytes} MiB: ${wrong}`;
+                    ++ran;
+                }
+                await gpu.close();
+            }
+            return ran > 0 ? null : "none fits GPU memory";
+        });
+    }
+}
+
+/** The plan needs more GPU memory. */
+function refusedForMemory(error) {
+    if (error.code !== "BUDGET_TOO_SMALL") throw error;
+    return true;
+}
+
 async function refusals() {
     const tables = tablesOf(9500, ["int64"], 0);
     const little = await openRuntime({ device: "auto", memory: { ...memory, device: "2MiB" } });
@@ -139,5 +177,6 @@ export async function namedJoins(cpu) {
     await named(gpu, cpu);
     await types(gpu, cpu);
     await gpu.close();
+    await amongOthers(cpu);
     await refusals();
 }

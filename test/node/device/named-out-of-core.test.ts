@@ -2,7 +2,7 @@
 // Joins that need not fit GPU memory, by name: they run out of core where their tables would fit, have the rows of the
 // CPU engine, and are errors where they cannot be; and the join of the CPU engine that has a name.
 import { makeVector, Table } from "apache-arrow";
-import { outOfCoreJoinAlgorithms } from "spillway";
+import { outOfCoreJoinAlgorithms, SpillwayError } from "spillway";
 import type { ExperimentOptions, JoinAlgorithm, Query, Runtime, RuntimeOptions } from "spillway";
 import { describe, expect, test } from "vitest";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
@@ -26,6 +26,9 @@ const keyed = (rows: number, step: number, name: string): Table =>
 const [left, right] = [keyed(900, 3, "l"), keyed(1500, 7, "r")];
 const joined = (runtime: Runtime, options: object): Query =>
     runtime.join({ left: runtime.fromTable(left), right: runtime.fromTable(right), on: "k", ...options });
+/** The same below another join. */
+const among = (runtime: Runtime, options: object): Query =>
+    runtime.fromTable(keyed(300, 1, "o")).join(joined(runtime, options), { on: "k" });
 const failure = async (run: () => Promise<unknown>): Promise<unknown> => await run().catch((error: unknown) => error);
 
 describe.each(outOfCoreJoinAlgorithms)("%s", (algorithm) => {
@@ -194,6 +197,24 @@ describe("cpu-radix", () => {
         });
     });
 });
+
+test.each(["triton", "triton-uncached"] as const)(
+    "%s leaves the operators beside it the GPU memory that the plan has for them",
+    async (algorithm) => {
+        const expected = await withRuntime({ device: "cpu" }, async (cpu) => await among(cpu, {}).count());
+        for (const device of ["88MiB", "96MiB", "112MiB", "144MiB", "192MiB"]) {
+            await withRuntime({ device: "gpu", memory: { ...memory, device } }, async (runtime) => {
+                for (const chunkRows of [64, 128, 1024, 16384]) {
+                    const query = among(runtime, { algorithm, experiment: { chunkRows } });
+                    const plan = await failure(async () => await query.explain({ result: "count" }));
+                    // A real GPU may need more than that, and says so before it begins.
+                    if (usesRealGpu && plan instanceof SpillwayError) continue;
+                    expect(await query.count(), `${device}, ${chunkRows} rows`).toBe(expected);
+                }
+            });
+        }
+    }
+);
 
 test("the command line takes names and experiments", async () => {
     using sandbox = new Sandbox();

@@ -54,17 +54,36 @@ const groupedStar = (rows = factRows, groups = 1000): LogicalNode =>
 const waysOf = ({ flows }: OutOfCoreTreeStage): string[] =>
     flows.map(({ input, steps }) => [input, ...steps.map((step) => `${step.operator}.${step.input}`)].join(" "));
 
-/** What the model says of each operator. */
+/** What the GPU keeps for each operator: what the model says, or all that a join by kernels was told it may take. */
 function memoryOf({ operators }: OutOfCoreTreeStage) {
     return operators.map((operator) => {
         if (operator.kind === "group") {
             const { deviceBytes, chunkBytes } = deviceMemory().ofGroupBy(operator.group).of(operator.group.sizes);
             return { deviceBytes, chunkBytes: [chunkBytes] };
         }
-        const { coherent: _, ...shape } = operator.join;
+        const { coherent, ...shape } = operator.join;
         const { deviceBytes, chunkBytes } = deviceMemory().ofJoin(shape).of(operator.join.sizes);
-        return { deviceBytes, chunkBytes: [chunkBytes.build, chunkBytes.probe] };
+        return { deviceBytes: coherent?.deviceBytes ?? deviceBytes, chunkBytes: [chunkBytes.build, chunkBytes.probe] };
     });
+}
+
+/** The same of all operators and of the pipes between them, which are blocks of 512 bytes. */
+function keptBytes(stage: OutOfCoreTreeStage): number {
+    const all = memoryOf(stage);
+    const pipes = stage.flows.flatMap(({ steps }) =>
+        steps.slice(1).map(({ operator, input }) => Math.ceil(all[operator]!.chunkBytes[input]! / 512) * 512)
+    );
+    return sumOf([...all.map(({ deviceBytes }) => deviceBytes), ...pipes]);
+}
+
+/** A join by kernels alone, and an operator above it. */
+function aboveKernels(rows: number, above: "join" | "group", algorithm: string): LogicalNode {
+    const [left, right] = ["l", "r"].map((name) =>
+        inputNode({ [`${name}_k`]: new Int64(), [`${name}_v`]: new Int64() }, { rows, name })
+    );
+    const below = join(left!, right!, on("l_k", "r_k", { algorithm, hints: { resultRows: rows } }));
+    if (above === "group") return group(below, { keys: ["l_v"], aggregates: { sum: { sum: "r_v" } } });
+    return join(dimension("c", Math.ceil(rows / 8)), below, on("c_k", "l_k"));
 }
 
 describe("operators and flows", () => {
@@ -217,11 +236,7 @@ describe("memory", () => {
             for (const sink of ["count", "batches", "table"] as const) {
                 const query = queryOf(root, { sink });
                 const stage = stageOf(query, limit);
-                const all = memoryOf(stage);
-                const pipes = stage.flows.flatMap(({ steps }) =>
-                    steps.slice(1).map(({ operator, input }) => all[operator]!.chunkBytes[input]!)
-                );
-                const bytes = sumOf([...all.map(({ deviceBytes }) => deviceBytes), ...pipes]);
+                const bytes = keptBytes(stage);
                 expect(bytes).toBeLessThanOrEqual(limit);
                 expect(stage.deviceBytes).toBe(bytes);
                 const { inputBytes, tableBytes, outputBytes } = stage.memory;
@@ -236,6 +251,29 @@ describe("memory", () => {
         expect(joins.every(({ residentShare }) => residentShare === 1)).toBe(true);
         expect(grouped!.residentShare).toBeLessThan(1);
         expect(grouped!.deviceBytes).toBeGreaterThan(gibibyte);
+    });
+
+    test("of a join by kernels is no more than is counted, so that those beside it find theirs", async () => {
+        let near = 0;
+        await forSeeds(1, 100, async (random, seed) => {
+            const rows = Math.floor(2 ** (10 + 16 * random.unit()));
+            const limit = Math.floor(2 ** (26.5 + 5 * random.unit()));
+            const algorithm = random.pick(["triton", "triton-uncached"] as const);
+            const root = aboveKernels(rows, random.pick(["join", "group"] as const), algorithm);
+            const query = queryOf(root, { sink: random.pick(["count", "batches"] as const) });
+            const { plan, limitBytes } = planWithNamedLimit((bytes) => planOf(query, bytes), limit, `seed ${seed}`);
+            // In little memory the two run one after the other.
+            if (plan.stages.length > 1) return;
+            const stage = plan.stages[0] as OutOfCoreTreeStage;
+            const kernels = joinsOf(stage).find(({ coherent }) => coherent !== null);
+            expect(kernels, `seed ${seed}`).toBeDefined();
+            expect(keptBytes(stage), `seed ${seed}: ${rows} rows in ${limitBytes} bytes`).toBe(stage.deviceBytes);
+            expect(stage.deviceBytes).toBeLessThanOrEqual(limitBytes);
+            near += stage.predicted.operators.some(({ residentShare }) => residentShare < 1) ? 0 : 1;
+        });
+        // Both those whose rows all fit GPU memory and those of which some do not.
+        expect(near).toBeGreaterThan(10);
+        expect(near).toBeLessThan(90);
     });
 
     test("of the host is asked for where tables are not likely to fit", () => {

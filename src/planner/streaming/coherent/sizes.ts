@@ -41,6 +41,8 @@ export interface CoherentSizeRequest extends CoherentRequest, SizeLimits {
     readonly limitBytes: number;
     /** No page lies in GPU memory. */
     readonly isUncached?: boolean;
+    /** What the join does not need of `limitBytes` is for operators that run beside it. */
+    readonly hasNeighbours?: boolean;
 }
 
 /** Parts of all pages; the others lie in host memory. */
@@ -165,7 +167,9 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
         throw NotOnDevice.below(taken + wanted * told.pageBytes);
     }
     const near = Math.min(wanted ?? pages, fitting);
-    const deviceBytes = wanted === undefined ? limitBytes : taken + near * told.pageBytes;
+    const needed = taken + near * told.pageBytes;
+    // The GPU keeps all of this for the join, so that others find room for nothing but what is left of their limit.
+    const deviceBytes = wanted === undefined && request.hasNeighbours !== true ? limitBytes : needed;
     // Which partitioner is best is decided on the GPU: host memory is there for one with large buffers, too.
     const other = { partitioner: partitioner ?? "hierarchical", partitionBlocks, secondRadixBits };
     const surelyNear = interleave === null ? nearPages(near, deviceBytes, coherentMemory(request, sizes, other)) : near;
@@ -198,7 +202,7 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
             tableBuckets: debug.coPartitionJoin === "bucket-chaining" ? bucketChainHeads : null,
             perfectHash: isPerfectlyHashed(memory.shape, debug)
         },
-        deviceBytes: taken + near * told.pageBytes,
+        deviceBytes: needed,
         shares: { near: near / pages, peer: Math.min(peerRoom, pages - near) / pages },
         peerMost: peerRoom / pages,
         ...{ rowBytes, splitBits }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { deviceConstants } from "../../../model/device-constants.js";
 import { sumOf } from "../../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../../plan/out-of-core-group-stage.js";
 import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
@@ -98,7 +99,8 @@ function joinRequest({ query, estimator }: TreeFacts, operator: JoinOperator, sh
 function coherentRequest(facts: TreeFacts, operator: JoinOperator, share: OperatorShare): CoherentSizeRequest {
     const { multiprocessors, computeMajor } = facts.query;
     const isUncached = operator.node.algorithm === "triton-uncached";
-    return { ...joinRequest(facts, operator, share), multiprocessors, computeMajor, isUncached };
+    const hasNeighbours = facts.operators.length > 1;
+    return { ...joinRequest(facts, operator, share), multiprocessors, computeMajor, isUncached, hasNeighbours };
 }
 
 function sizedByKernels(facts: TreeFacts, operator: JoinOperator, share: OperatorShare): SizedOperator {
@@ -190,12 +192,13 @@ function sized(facts: TreeFacts, operator: TreeOperator, share: OperatorShare): 
     return operator.kind === "join" ? sizedJoin(facts, operator, share) : sizedGroup(facts, operator, share);
 }
 
-/** GPU memory of the pipes between operators. */
+/** GPU memory of the pipes between operators, each of which is a block of its own. */
 function pipeBytes({ flows }: TreeFacts, all: readonly SizedOperator[]): number {
+    const { deviceBlockStepBytes: step } = deviceConstants;
     const pipes = flows.flatMap(({ steps }) =>
         steps.slice(1).map(({ operator, input }) => all[operator]?.chunkBytes[input] ?? 0)
     );
-    return sumOf(pipes);
+    return sumOf(pipes.map((bytes) => Math.ceil(bytes / step) * step));
 }
 
 export function treeDeviceBytes(facts: TreeFacts, all: readonly SizedOperator[]): number {
