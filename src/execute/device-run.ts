@@ -150,7 +150,7 @@ export class DeviceRun {
     /** Runs a stage that gives rows to the query's sink, unless they are counted, or whose rows are held. */
     async #giving<T>(
         { holds, counted }: { holds?: HeldRows | undefined; counted: boolean },
-        run: (sink?: SinkHandle) => Promise<T>
+        run: (sink?: SinkHandle, stopped?: () => unknown) => Promise<T>
     ): Promise<T> {
         const { job, plan, inner } = this.parts;
         if (holds === undefined) return await run(counted ? undefined : await this.parts.openSink());
@@ -167,9 +167,9 @@ export class DeviceRun {
         const { gathered: _, join, ...decided } = layout;
         const spec = { ...decided, join: { ...join, sizes, coherent, baseline }, workers: plan.threads };
         const { holds } = stage;
-        const report = await this.#giving({ holds, counted: join.result === "count" }, async (sink) => {
+        const report = await this.#giving({ holds, counted: join.result === "count" }, async (sink, stopped) => {
             this.#leaveTurn(feeds, holds);
-            return await feeds.whileFed(() => job.binding.joinOutOfCore(job.handle, build, probe, spec, sink));
+            return await feeds.whileFed(() => job.binding.joinOutOfCore(job.handle, build, probe, spec, sink), stopped);
         });
         tracker.uploaded(report.h2dBytes - report.spilledBytes.build - report.spilledBytes.probe);
         tracker.operated(outOfCoreReport(stage, report));
@@ -183,9 +183,9 @@ export class DeviceRun {
         const source = this.#read(feeds, stage.input);
         const spec = { ...layout, group: { ...layout.group, sizes }, workers: plan.threads };
         const { holds } = stage;
-        const report = await this.#giving({ holds, counted: plan.sink === "count" }, async (sink) => {
+        const report = await this.#giving({ holds, counted: plan.sink === "count" }, async (sink, stopped) => {
             this.#leaveTurn(feeds, holds);
-            return await feeds.whileFed(() => job.binding.groupOutOfCore(job.handle, source, spec, sink));
+            return await feeds.whileFed(() => job.binding.groupOutOfCore(job.handle, source, spec, sink), stopped);
         });
         tracker.uploaded(report.h2dBytes - report.spilledBytes);
         tracker.operated(outOfCoreGroupReport(stage, report));
@@ -201,9 +201,9 @@ export class DeviceRun {
         const startedMs = performance.now();
         const spec = { operators, flows, result, workers: plan.threads };
         const { holds } = stage;
-        const report = await this.#giving({ holds, counted: plan.sink === "count" }, async (sink) => {
+        const report = await this.#giving({ holds, counted: plan.sink === "count" }, async (sink, stopped) => {
             this.#leaveTurn(feeds, holds);
-            return await feeds.whileFed(() => job.binding.runTreeOutOfCore(job.handle, sources, spec, sink));
+            return await feeds.whileFed(() => job.binding.runTreeOutOfCore(job.handle, sources, spec, sink), stopped);
         });
         tracker.uploaded(uploadedBytes(report));
         tracker.operated(outOfCoreTreeReport(stage, report, performance.now() - startedMs));

@@ -78,6 +78,9 @@ class HeldFile {
     }
 }
 
+/** Runs a stage that gives rows to a sink. `stopped` tells why that takes no more of them; undefined: it does. */
+type GivingStage<T> = (sink: SinkHandle, stopped: () => unknown) => Promise<T>;
+
 interface Held<T> {
     readonly report: T;
     readonly found: readonly NativeOutputBatch[];
@@ -89,7 +92,7 @@ async function takeRows<T>(
     job: Job,
     { schema, kind }: { schema: Schema; kind: OperatorNode["kind"] },
     { limitBytes, diskBytes, plan }: HeldRows & { plan: Plan },
-    run: (sink: SinkHandle) => Promise<T>
+    run: GivingStage<T>
 ): Promise<Held<T>> {
     const { binding } = job;
     const sink = binding.createQueueSink(job.handle, resultColumns(schema), {
@@ -107,7 +110,8 @@ async function takeRows<T>(
     const found: NativeOutputBatch[] = [];
     let bytes = 0;
     let file: HeldFile | undefined;
-    const done = run(sink);
+    let stopped: unknown;
+    const done = run(sink, () => stopped);
     // Reported below, after the queue has ended: a stage that failed before it began has not ended it.
     done.catch(close);
     try {
@@ -126,6 +130,7 @@ async function takeRows<T>(
         close();
         return { report, found, file };
     } catch (error) {
+        stopped = error;
         close();
         const reason = await failureOf(done, error);
         file?.close();
@@ -142,7 +147,7 @@ export async function holdRows<T>(
     job: Job,
     { node, sourceOf }: { node: OperatorNode; sourceOf: SourceOf },
     holds: HeldRows & { plan: Plan },
-    run: (sink: SinkHandle) => Promise<T>
+    run: GivingStage<T>
 ): Promise<{ report: T; source: SourceHandle }> {
     const { binding } = job;
     const schema = logicalSchema(node);

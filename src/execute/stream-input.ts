@@ -190,16 +190,17 @@ export class StreamFeeds {
         return handle;
     }
 
-    /** Runs the stage that reads them. */
-    public async whileFed<T>(stage: () => Promise<T>): Promise<T> {
+    /** Runs the stage that reads them. `stopped` tells why rows of the stage are taken no more, if they are not. */
+    public async whileFed<T>(stage: () => Promise<T>, stopped?: () => unknown): Promise<T> {
         const { job } = this;
         const feeding = this.#streams.map((stream) => this.#feed(stream));
         try {
             return await stage();
         } catch (error) {
+            const reason = isAbort(error) ? (stopped?.() ?? error) : error;
             // Its rows are gone, and an iterator that delivers nothing must not hold up the end.
-            if (this.#began) job.fail(toSpillwayError(error));
-            throw error;
+            if (this.#began) job.fail(toSpillwayError(reason));
+            throw reason;
         } finally {
             for (const { handle } of this.#streams) job.binding.stopStream(handle);
             // Each has told the job what failed.
@@ -233,7 +234,11 @@ async function unlessStopped(stage: Promise<boolean>): Promise<boolean> {
     try {
         return await stage;
     } catch (error) {
-        if (toSpillwayError(error).code === "ABORTED") return false;
+        if (isAbort(error)) return false;
         throw error;
     }
+}
+
+function isAbort(error: unknown): boolean {
+    return toSpillwayError(error).code === "ABORTED";
 }

@@ -38,6 +38,8 @@ const heldFactor = 3;
 const heldBytesMin = { group: 2 ** 20, join: 2 ** 26 };
 /** No more of the host's memory is for them. */
 const heldShareMax = 1 / 2;
+/** What they have where stages lack memory for all else; most of them is on disk then. */
+export const heldShareLeast = 1 / 16;
 
 /**
  * Held rows as a relation: as many as are expected, of which no more can come than `bytesMax` hold. `inMemory`: all of
@@ -158,7 +160,8 @@ type HeldLimit = Pick<HeldRows, "limitBytes" | "diskBytes">;
  */
 export function heldLimits(parts: readonly QueryPart[], host: Plan): (HeldLimit | undefined)[] {
     const count = parts.filter(({ held }) => held !== undefined).length;
-    const most = Math.max(0, (hostBytes(host) * heldShareMax) / Math.max(1, count));
+    const share = parts[0]?.query.heldShare ?? heldShareMax;
+    const most = Math.max(0, (hostBytes(host) * share) / Math.max(1, count));
     return parts.map(({ held, query }) => {
         if (held === undefined) return undefined;
         const isGroup = query.root.kind === "group";
@@ -221,8 +224,8 @@ interface Made<T> {
 /**
  * What `make` makes of the parts of a query. Rows of joins go to the operator above in GPU memory wherever it can take
  * them: none of them is held if that works, else as few as do, the largest ones last. Those that several operators read
- * are made once, and held, where that `isBetter`, or where they are of streams. Throws NotOnDevice where holding all of
- * them does not help either.
+ * are made once, and held, where that `isBetter`, or where they are of streams. Where holding all of them takes too much
+ * memory, one may do. Throws NotOnDevice where none of it helps.
  */
 export function chooseHeld<T>(
     query: PlanQuery,
@@ -250,14 +253,20 @@ function asFewHeld<T>(
 ): T {
     const { all, shared, once } = innerJoinsOf(query);
     const apart = partsOf(query, new Set(all));
-    const made = attempt(() => make(apart));
-    // The lower one of two limits of memory is told.
-    if (made instanceof NotOnDevice)
-        throw (whole.leastBytes ?? Infinity) < (made.leastBytes ?? Infinity) ? whole : made;
     const bytesOf = new Map(apart.flatMap(({ held }) => (held === undefined ? [] : [[held.operator, held.bytes]])));
+    const others = all.filter((at) => !once.has(at)).sort((a, b) => (bytesOf.get(b) ?? 0) - (bytesOf.get(a) ?? 0));
+    const made = attempt(() => make(apart));
+    if (made instanceof NotOnDevice) {
+        const alone = others.length === 1 ? [] : [...others].reverse();
+        for (const join of alone) {
+            const one = attempt(() => make(partsOf(query, new Set([...once, join]))));
+            if (!(one instanceof NotOnDevice)) return one;
+        }
+        // The lower one of two limits of memory is told.
+        throw (whole.leastBytes ?? Infinity) < (made.leastBytes ?? Infinity) ? whole : made;
+    }
     let best: Made<T> = { made, held: new Set(all) };
-    const others = all.filter((at) => !once.has(at));
-    for (const join of others.sort((a, b) => (bytesOf.get(b) ?? 0) - (bytesOf.get(a) ?? 0))) {
+    for (const join of others) {
         const held = new Set([...best.held].filter((other) => other !== join));
         const without = attempt(() => make(partsOf(query, held)));
         if (without instanceof NotOnDevice) continue;

@@ -11,7 +11,7 @@ import type { OutOfCoreLayout, OutOfCoreStage } from "../plan/out-of-core-stage.
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { attempt, NotOnDevice, settled } from "./device-support.js";
 import { Estimator } from "./estimates.js";
-import { chooseHeld, heldLimits, mostHeldBytes, type QueryPart } from "./held-rows.js";
+import { chooseHeld, heldLimits, heldShareLeast, mostHeldBytes, type QueryPart } from "./held-rows.js";
 import { otherSide } from "./join-sides.js";
 import { isForcedOutOfCore, outOfCoreName } from "./named-algorithm.js";
 import type { PlanQuery } from "./plan-search.js";
@@ -239,19 +239,52 @@ export function looksUpRows({ stages }: Plan): boolean {
 
 /**
  * What `make` makes of a query. Held rows go to disk where they have to: columns that are gathered from there are
- * copied to host memory, so that less fits than where rows stay in it, and rows of streams stay in it where no plan
- * fits otherwise.
+ * copied to host memory, so that less fits than where rows stay in it. If too little is left for the stages that read
+ * them, next to none of it is for held rows, and rows of streams stay in it where no plan fits otherwise.
  */
 function heldSomewhere<T>(query: PlanQuery, make: (query: PlanQuery) => T): T | NotOnDevice {
     const first = attempt(() => make(query));
-    const isFixed = query.heldOnDisk !== "streams" || innerOperators(query.root).length === 0;
-    if (!(first instanceof NotOnDevice) || isFixed) return first;
-    const { heldOnDisk: _, ...inMemory } = query;
-    for (const other of [{ ...query, heldOnDisk: "all" } as const, inMemory]) {
+    const { heldOnDisk, ...inMemory } = query;
+    if (!(first instanceof NotOnDevice) || heldOnDisk === undefined) return first;
+    if (innerOperators(query.root).length === 0) return first;
+    const all = { ...query, heldOnDisk: "all" } as const;
+    const little = { ...all, heldShare: heldShareLeast };
+    for (const other of heldOnDisk === "all" ? [little] : [all, little, inMemory]) {
         const made = attempt(() => make(other));
         if (!(made instanceof NotOnDevice)) return made;
     }
     return first;
+}
+
+function msOf(stages: readonly AnyStage[]): number {
+    return sumOf(stages.map(({ predictedMs }) => predictedMs));
+}
+
+interface StagesOfHost {
+    readonly stages: readonly AnyStage[];
+    /** The plan whose limits these stages keep to. */
+    readonly within: Plan;
+}
+
+/** As limits of plans for the CPU engine have them (limits.ts): from one to the next, and the last of the policy's. */
+const fewerGroupBytes = 1 / 8;
+const fewestGroupBytes = 1 / 64;
+
+/** The stages of a query. Where host memory is too little, batches of streams come in smaller groups. */
+function stagesWithin(query: PlanQuery, host: Plan, limitBytes: number): StagesOfHost {
+    const make = (within: Plan): StagesOfHost => {
+        const stagesFor = (parts: readonly QueryPart[]): AnyStage[] => stagesOf(query, parts, within, limitBytes);
+        return { stages: chooseHeld(query, stagesFor, (one, other) => msOf(one) < msOf(other)), within };
+    };
+    const made = attempt(() => make(host));
+    if (!(made instanceof NotOnDevice)) return made;
+    const streamGroupBytes = host.streamGroupBytes * fewerGroupBytes;
+    const { streamGroupBytes: mostBytes } = query.policy ?? defaultPolicy;
+    const isStreamed = inputsOf(query.root).some(({ streamed }) => streamed);
+    if (!isStreamed || streamGroupBytes < mostBytes * fewestGroupBytes) throw made;
+    const fewer = attempt(() => make({ ...host, streamGroupBytes }));
+    if (fewer instanceof NotOnDevice) throw made;
+    return fewer;
 }
 
 /** The plan of a query whose tables do not fit GPU memory, or why it cannot run there. */
@@ -259,17 +292,11 @@ export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number):
     const cut = attempt(() => withGroupParts(query));
     if (cut instanceof NotOnDevice) return cut;
     const { groupParts } = cut;
-    const msOf = (stages: readonly AnyStage[]): number => sumOf(stages.map(({ predictedMs }) => predictedMs));
-    const stages = heldSomewhere(cut.query, (own) =>
-        chooseHeld(
-            own,
-            (parts) => stagesOf(own, parts, host, limitBytes),
-            (one, other) => msOf(one) < msOf(other)
-        )
-    );
-    if (stages instanceof NotOnDevice) return stages;
+    const made = heldSomewhere(cut.query, (own) => stagesWithin(own, host, limitBytes));
+    if (made instanceof NotOnDevice) return made;
+    const { stages, within } = made;
     return freezePlan<Plan>({
-        ...host,
+        ...within,
         device: "gpu",
         deviceReason: null,
         deviceMemory: {

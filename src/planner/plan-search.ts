@@ -38,6 +38,8 @@ export interface PlanQuery {
     deviceFull?: boolean;
     /** Held rows that host memory has no room for go to disk: of streams, or of all; left out: there is no folder. */
     heldOnDisk?: "streams" | "all";
+    /** Share of host memory for held rows, so that the rest goes to disk; left out: as much as they may have. */
+    heldShare?: number;
     /** Its rows are held for other parts of a query: nobody reads them before the last one has come. */
     isHeld?: boolean;
     /** Kernels of the GPU that is open use the host's page tables. */

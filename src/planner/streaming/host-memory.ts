@@ -2,6 +2,7 @@
 import { formatBytes } from "../../model/sizes.js";
 import type { Plan } from "../../plan/plan.js";
 import { NotOnDevice } from "../device-support.js";
+import type { PlanQuery } from "../plan-search.js";
 
 /** Limit that counts for a GPU that was not opened yet and was given none. */
 export const unknownLimitBytes = 4 * 1024 ** 3;
@@ -29,6 +30,11 @@ export function hostBytes(host: Plan): number {
 
 /** A result that stays in host memory as a table is given no larger share of what is free there. */
 const resultShareMax = 3 / 4;
+
+/** Does the result stay in host memory? Rows that are held for other parts have memory of their own. */
+export function isKept({ sink, isHeld }: Pick<PlanQuery, "sink" | "isHeld">): boolean {
+    return sink === "table" && isHeld !== true;
+}
 
 /** Host memory that a query takes beside what its operators do. */
 export interface HostNeeds {

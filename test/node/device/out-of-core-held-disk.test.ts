@@ -115,6 +115,77 @@ describe("rows of a join on disk are grouped", () => {
     });
 });
 
+describe("rows made of a stream", () => {
+    const count = 30_000;
+    const numbers = (length: number, distinct: number): Vector =>
+        makeVector(BigInt64Array.from({ length }, (_, row) => BigInt((row * 7919) % distinct)));
+    const texts = (distinct: number, padding: number): Vector =>
+        vectorFromArray(
+            Array.from({ length: count }, (_, row) => `text ${row % distinct} ${"x".repeat(padding)}`),
+            new Utf8()
+        );
+    const words = (length: number): Vector =>
+        vectorFromArray(
+            Array.from({ length }, (_, row) => `word ${row % 7}`),
+            text
+        );
+    const streamed: Table = new Table({ b: numbers(count, count / 8), b_text: texts(5000, 0), b_word: words(count) });
+    const stream = (runtime: Runtime): Relation => {
+        const batches = async function* () {
+            for (let at = 0; at < count; at += 10_000)
+                yield* await Promise.resolve(streamed.slice(at, at + 10_000).batches);
+        };
+        return runtime.fromBatches(streamed.schema, batches, { rows: count });
+    };
+    const withFacts = (runtime: Runtime, padding: number, more: object = {}): Query => {
+        const wideFacts: Table = new Table({ a: numbers(count, count / 8), a_text: texts(10, padding) });
+        return runtime.fromTable(wideFacts).join(stream(runtime), { on: { a: "b" }, ...more });
+    };
+
+    test("go there in any host memory, though columns of them are gathered by stages that follow", async () => {
+        const last: Table = new Table({ c: numbers(count / 4, count / 8), c_v: numbers(count / 4, 977) });
+        const aggregates = { n: { count: "*" }, least: { min: "b_text" }, most: { max: "c_v" } } as const;
+        const make = (runtime: Runtime): Query =>
+            withFacts(runtime, 100)
+                .join(runtime.fromTable(last), { on: { b: "c" } })
+                .groupBy({ keys: ["a_text"], aggregates });
+        const expected = await within({ device: "cpu", memory: { host: "1GiB" } }, async (runtime) =>
+            rowsOf(make(runtime))
+        );
+        for (const host of ["28MiB", "40MiB", "52MiB", "64MiB", "96MiB"]) {
+            const memory = { device: "64MiB", host };
+            await within({ device: "gpu", ...knobs({ outOfCore: true }), memory }, async (runtime) => {
+                const query = make(runtime);
+                expectSameRows(await rowsOf(query), expected, host);
+                expect(query.report()!.device).toBe("gpu");
+                expect(query.report()!.spilledBytes).toBeGreaterThan(2 ** 24);
+                await sandbox.expectClean([], 4);
+            });
+        }
+    });
+
+    test("end with one error where neither they nor what is gathered of them has room", async () => {
+        const last: Table = new Table({ c: words(7), c_v: numbers(7, 977) });
+        for (const buildSide of ["left", "right"] as const) {
+            for (const host of ["32MiB", "48MiB"]) {
+                const memory = { device: "64MiB", host };
+                await within({ device: "gpu", ...knobs({ outOfCore: true }), memory }, async (runtime) => {
+                    const held = withFacts(runtime, 1000, { hints: { buildSide } });
+                    const on = { b_word: "c" };
+                    const query = held.join(runtime.fromTable(last), { on, select: ["a_text", "c_v"] });
+                    const message: unknown = expect.stringMatching(
+                        /^Rows of a join .* MiB of host memory that the plan has for them: raise `memory\.host`/
+                    );
+                    const details: unknown = expect.objectContaining({ tier: "host", option: "memory.host" });
+                    await expect(query.toTable()).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", message, details });
+                    expect(runtime.memory().host.usedBytes).toBe(0);
+                    await sandbox.expectClean([], 4);
+                });
+            }
+        }
+    });
+});
+
 test("a disk that is full is one error, no file stays, and the same runtime goes on when there is room", async () => {
     const memory = { host: "24MiB", device: "64MiB", spillDirectory: sandbox.spill };
     const count = 400_000;

@@ -71,7 +71,7 @@ describe("sizes", () => {
     });
 
     test("without room for the way to disk there is no plan", () => {
-        const budget = { budgetBytes: 3 * 2 ** 20, threads: 1, sink: "count" } as const;
+        const budget = { budgetBytes: 2 ** 20, threads: 1, sink: "count" } as const;
         const root = (make: typeof relation) => joined(make("a", { rows: 1000 }), relation("b", { rows: 1000 }));
         expect(refusal(root(streamed), budget)).toMatch(/of host memory on their way to disk at least/);
     });

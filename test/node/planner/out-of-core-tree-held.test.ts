@@ -13,7 +13,7 @@ import { planText } from "../../../src/plan/plan-text.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { outOfCoreHostBytes } from "../../../src/planner/plan-out-of-core.js";
 import type { PlanQuery } from "../../../src/planner/plan-query.js";
-import { chain, dimension, gibibyte, on, planOf, queryOf, refusal } from "../../support/out-of-core-trees.js";
+import { chain, dimension, gibibyte, mebibyte, on, planOf, queryOf, refusal } from "../../support/out-of-core-trees.js";
 import { group, inputNode, join } from "../../support/planning.js";
 
 const two = chain([{ rows: 1e7 }, { rows: 1e6 }], ["inner"]);
@@ -243,6 +243,43 @@ describe("rows of a join are held where the operator above", () => {
         const streamed = planned(stream, { heldOnDisk: "streams" });
         expect((streamed.stages[0] as OutOfCoreTreeStage).holds).toMatchObject({ diskBytes: 0 });
         expect(planText(streamed)).toMatch(/its rows are held in host memory, those beyond .* on disk/);
+    });
+
+    test("though what is gathered from there lacks memory: less is for these rows, and for groups of a stream", () => {
+        const word = new Dictionary(new Utf8(), new Int32());
+        const facts = inputNode({ a_k: new Int64(), a_text: new Utf8() }, { rows: 60_000, name: "a" });
+        const stream = inputNode(
+            { s_k: new Int64(), s_text: new Utf8(), s_word: word },
+            { rows: 60_000, name: "s", streamed: true }
+        );
+        const both = join(facts, stream, on("a_k", "s_k"));
+        const words = inputNode({ c_word: word, c_v: new Int32() }, { rows: 7, name: "c" });
+        const select = ["a_text", "s_text", "c_v"];
+        const roots = [
+            counted(join(both, dimension("c", 7500), on("s_k", "c_k")), ["a_text", "s_text"]),
+            join(both, words, on("s_word", "c_word", { select }))
+        ];
+        const shares: number[] = [];
+        const groupBytes = new Set<number>();
+        for (const root of roots) {
+            const budgets = Array.from({ length: 40 }, (_, at) => (8 + 2 * at) * mebibyte);
+            const plans = budgets.flatMap((budgetBytes) => {
+                const query = queryOf(root, { heldOnDisk: "streams", budgetBytes, threads: 2 });
+                const plan = planOf(query, 64 * mebibyte);
+                return plan instanceof NotOnDevice ? [] : [plan];
+            });
+            // None is refused that has more memory than one that is not.
+            expect(plans.length).toBeGreaterThan(30);
+            expect(plans.map(({ memory }) => memory.budgetBytes)).toEqual(budgets.slice(-plans.length));
+            for (const { stages, memory, streamGroupBytes } of plans) {
+                groupBytes.add(streamGroupBytes);
+                const holds = stages.flatMap((stage) => ("holds" in stage && stage.holds ? [stage.holds] : []));
+                shares.push(sumOf(holds.map(({ limitBytes }) => limitBytes)) / memory.budgetBytes);
+            }
+        }
+        expect(Math.min(...shares)).toBeLessThan(1 / 16);
+        expect(Math.max(...shares)).toBeGreaterThan(1 / 4);
+        expect(groupBytes.size).toBeGreaterThan(1);
     });
 
     test("or where a stream, of which nothing is known, may have them", () => {

@@ -16,7 +16,7 @@ import { arrowRowBytes, type Estimator } from "../../estimates.js";
 import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
-import { freeHostBytes } from "../host-memory.js";
+import { freeHostBytes, isKept } from "../host-memory.js";
 import { inputRowBytes, isTextKey, numberedKeyBytes, numberPlacesBytes } from "../chunk-rows.js";
 import { columnsOf, fillingOf, type Filling } from "../link.js";
 import type { Rings } from "../sizes.js";
@@ -147,7 +147,7 @@ export interface JoinDraft {
 /** What both paths ask of their sizes. */
 export function sizeRequestOf({ query, host, node, limitBytes }: JoinFacts, load: JoinLoad) {
     const { memory, rows, resultRowBytes, heldBytes, numbers } = load;
-    const resultBytes = query.sink === "table" ? rows.result * resultRowBytes : 0;
+    const resultBytes = isKept(query) ? rows.result * resultRowBytes : 0;
     return {
         memory,
         buildRows: rows.build,

@@ -8,7 +8,7 @@ import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { gatherNs, heldBytes } from "../join/gather.js";
-import { freeHostBytes, hostShare, tablesFactor } from "../host-memory.js";
+import { freeHostBytes, hostShare, isKept, tablesFactor } from "../host-memory.js";
 import { outOfCoreStartMs } from "../link.js";
 import { ringsOf } from "../sizes.js";
 import { spilledTo } from "../spill.js";
@@ -104,7 +104,7 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const heldBytes = heldBytesOf(layout, root);
     const hostBytes = freeHostBytes(host, {
         ...{ heldBytes, numberBytes: 0 },
-        guessedBytes: sink === "table" ? arrowBytes : 0
+        guessedBytes: isKept(query) ? arrowBytes : 0
     });
     const all = chooseTreeSizes(facts, { limitBytes, hostBytes, peerBytes: query.peerBytes ?? 0 });
     const gatherMs = (result.rows * gatherRowNs(layout, { query, all })) / nsPerMs / host.threads;
