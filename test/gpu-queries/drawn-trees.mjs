@@ -45,7 +45,8 @@ const keyPairs = [
     ["i32", "v16"],
     ["float", "float"],
     ["text", "text"],
-    ["word", "word"]
+    ["word", "word"],
+    ["price", "price"]
 ];
 /** Kinds of keys of groups, of values that are told apart, and of those that have an order. */
 const groupKeys = ["v16", "flag", "day", "word", "text", "i32", "i64", "v64", "float", "price"];

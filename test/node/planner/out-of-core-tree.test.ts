@@ -132,6 +132,26 @@ describe("operators and flows", () => {
         expect(joins.every(({ keyBytes: bytes, result }) => bytes === 8 && result === "rows")).toBe(true);
     });
 
+    test("take decimals of few digits in 64 bits, but for keys that come out of a join", () => {
+        const price = new Decimal(2, 15, 128);
+        const relations = ["a", "b", "c"].map((name) =>
+            inputNode({ [`${name}_k`]: new Int64(), [`${name}_p`]: price }, { rows: 1e7, name })
+        ) as [LogicalNode, LogicalNode, LogicalNode];
+        const widthsOf = (key: string, value: string): number[] => {
+            const [a, b, c] = relations;
+            const joined = join(join(a, b, on("a_k", "b_k")), c, on(`a_${key}`, `c_${key}`));
+            const root = group(joined, { keys: ["b_k"], aggregates: { s: { sum: value } }, hints: { groups: 100 } });
+            return joinsOf(stageOf(queryOf(root))).flatMap(({ buildWidths, probeWidths }) => [
+                ...buildWidths,
+                ...probeWidths
+            ]);
+        };
+        expect(widthsOf("k", "a_p")).not.toContain(16);
+        expect(widthsOf("p", "a_p")).toContain(16);
+        // The other one is no key of a join that is above another.
+        expect(widthsOf("p", "b_p").filter((width) => width === 16)).toHaveLength(1);
+    });
+
     test("that are joined in a bush: the left join's rows are built before those of the right one come", () => {
         const pair = (name: string, rows: number): LogicalNode =>
             join(dimension(name, rows), dimension(`${name}x`, rows / 2), on(`${name}_k`, `${name}x_k`));

@@ -16,16 +16,8 @@ import type {
     OutOfCoreQuarter
 } from "../../../plan/out-of-core-group-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
-import {
-    chunkWidth,
-    isNarrowDecimal,
-    isText,
-    keyBytesMax,
-    keyWidth,
-    placesOf,
-    rowNumberBytes,
-    textCodeBytes
-} from "../chunk-rows.js";
+import { chunkWidth, isText, keyBytesMax, keyWidth, placesOf, rowNumberBytes, textCodeBytes } from "../chunk-rows.js";
+import { narrowDecimals } from "../narrow-decimals.js";
 import { checkedKeyBytes, isPackedKey, keyWordsOf } from "./keys.js";
 
 /** Rows of a key and so many have any width. No chunk has more columns, each of which is added up in some way. */
@@ -60,12 +52,14 @@ class GroupLayoutDraft {
     readonly #numbered: boolean;
     /** Words of the key behind the first one. */
     readonly #words: number;
+    readonly #isNarrow: (column: LogicalColumn) => boolean;
 
     public constructor(
         private readonly node: GroupNode,
         inWords: boolean
     ) {
         const bytes = checkedKeyBytes(node);
+        this.#isNarrow = narrowDecimals(node);
         const nullable = node.keys.some(({ column }) => this.#input(column).type.nullable);
         // NULL of a single key is no key. Several need a flag each: (NULL, 1) and (NULL, 2) are two groups.
         this.#nullGroup = nullable && node.keys.length === 1;
@@ -306,7 +300,7 @@ class GroupLayoutDraft {
 
     /** Bytes of a value of the column in chunks. */
     #width(column: LogicalColumn): number {
-        if (isNarrowDecimal(column)) return narrowBytes;
+        if (this.#isNarrow(column)) return narrowBytes;
         return isText(column.type) ? textCodeBytes : chunkWidth(column.type);
     }
 
@@ -338,7 +332,7 @@ class GroupLayoutDraft {
     }
 
     #whole(column: LogicalColumn): "whole" | "narrow" {
-        return isNarrowDecimal(column) ? "narrow" : "whole";
+        return this.#isNarrow(column) ? "narrow" : "whole";
     }
 
     #numberOf(kind: string, column: LogicalColumn): OutOfCoreNumber {

@@ -22,7 +22,6 @@ import { joinSides, joinSidesFrom, otherSide, type JoinSides, type Side } from "
 import type { Policy } from "../../policy.js";
 import {
     chunkWidth,
-    isNarrowDecimal,
     isText,
     keyBytesMax,
     rowBytesMax,
@@ -32,6 +31,7 @@ import {
 } from "../chunk-rows.js";
 import { requireKnownRows } from "../coherent/row-layout.js";
 import { outOfCoreGroupLayout } from "../group/row-layout.js";
+import { narrowDecimals } from "../narrow-decimals.js";
 import { whyGathered, type SideColumn } from "../join/gather.js";
 import { equalsNull, keyPlan } from "../join/keys.js";
 import { baselineLimits, keyWordsOf, outOfCoreLayout } from "../join/row-layout.js";
@@ -74,16 +74,19 @@ function columnOf(node: LogicalNode, column: number): LogicalColumn {
     return node.columns[column] as LogicalColumn;
 }
 
-/** Bytes of a column that passes operators: groups take decimals in 64 bits, and text goes by its number. */
-function passingWidth(column: LogicalColumn, grouped: boolean): number {
-    if (grouped && isNarrowDecimal(column)) return 8;
+/** Decimals that pass operators in 64 bits. */
+type IsNarrow = (column: LogicalColumn) => boolean;
+
+/** Bytes of a column that passes operators: text goes by its number. */
+function passingWidth(column: LogicalColumn, isNarrow: IsNarrow): number {
+    if (isNarrow(column)) return 8;
     return isText(column.type) ? textCodeBytes : chunkWidth(column.type);
 }
 
 /** Such a column as it comes out of an operator. */
-function passingType(column: LogicalColumn, grouped: boolean): ColumnType {
+function passingType(column: LogicalColumn, isNarrow: IsNarrow): ColumnType {
     const { type } = column;
-    const byteWidth = passingWidth(column, grouped);
+    const byteWidth = passingWidth(column, isNarrow);
     if (byteWidth === chunkWidth(type)) return type;
     const order = isText(type) ? "unsigned" : "signed";
     return { ...type, layout: "fixed", byteWidth, order, utf8: false, children: [] };
@@ -100,10 +103,10 @@ function passingKey(key: KeySpec, { name }: LogicalColumn): KeySpec {
 }
 
 /** What can neither be gathered nor travel stands in the way: columns of streams, and what operators compute. */
-function requireCarried(node: LogicalNode, columns: readonly SideColumn[], grouped: boolean): Map<number, string> {
+function requireCarried(node: LogicalNode, columns: readonly SideColumn[], isNarrow: IsNarrow): Map<number, string> {
     for (const { column, type } of columns) {
         const from = columnOf(node, column);
-        if (passingWidth(from, grouped) > 0) continue;
+        if (passingWidth(from, isNarrow) > 0) continue;
         const why = whyGathered(type) ?? "";
         const stream = from.origin?.input.streamed === true ? ` of the stream \`${from.origin.input.name}\`` : "";
         throw new NotOnDevice(
@@ -156,10 +159,10 @@ class RowTooWide extends NotOnDevice {
 }
 
 /** Throws RowTooWide where kernels would have to move more of a row than a key and a value of its width. */
-function requireAlone(node: LogicalNode, columns: readonly SideColumn[], keyBytes: number, grouped: boolean): void {
+function requireAlone(node: LogicalNode, columns: readonly SideColumn[], keyBytes: number, isNarrow: IsNarrow): void {
     for (const { column } of columns) {
         const from = columnOf(node, column);
-        const width = passingWidth(from, grouped);
+        const width = passingWidth(from, isNarrow);
         const why =
             columns.length > 1
                 ? `one of ${columns.length} columns`
@@ -227,9 +230,9 @@ function sidesOf(
 }
 
 /** Somebody counts rows, who have to have a column: the narrowest, a key if there is one. */
-function anyColumn(node: JoinNode): number {
+function anyColumn(node: JoinNode, isNarrow: IsNarrow): number {
     const bytes = node.columns.map((column) => {
-        const width = passingWidth(column, true);
+        const width = passingWidth(column, isNarrow);
         return width === 0 ? Infinity : width + (column.type.nullable ? 1 : 0);
     });
     const isKey = node.columns.map((column) =>
@@ -251,9 +254,9 @@ const partOf = ({ value, offset, validity, mask }: OutOfCorePart): OutOfCorePipe
     ...{ value, offset, validity, mask }
 });
 
-function pipeOf(node: LogicalNode, made: Made, side: ReadSide, grouped: boolean): OutOfCorePipe {
+function pipeOf(node: LogicalNode, made: Made, side: ReadSide, isNarrow: IsNarrow): OutOfCorePipe {
     const from = (column: number) => ({
-        type: passingType(columnOf(node, column), grouped),
+        type: passingType(columnOf(node, column), isNarrow),
         parts: (made.columns.get(column) ?? []).map(partOf)
     });
     return {
@@ -279,10 +282,9 @@ function readColumns(side: ReadSide): number[] {
 function readSideOf(
     node: LogicalNode,
     { keys, columns }: OutOfCoreSide,
-    { grouped, nullByte }: { grouped: boolean; nullByte: number }
+    { isNarrow, nullByte }: { isNarrow: IsNarrow; nullByte: number }
 ): ReadSide {
-    const partOf = (column: number): "whole" | "narrow" =>
-        grouped && isNarrowDecimal(columnOf(node, column)) ? "narrow" : "whole";
+    const partOf = (column: number): "whole" | "narrow" => (isNarrow(columnOf(node, column)) ? "narrow" : "whole");
     return {
         keys,
         columns: columns.map((one) => {
@@ -337,13 +339,14 @@ class TreeDraft {
     public readonly operators: TreeOperator[] = [];
     public readonly flows: OpenFlow[] = [];
 
-    /** Does a group-by come last? */
-    readonly #grouped: boolean;
+    /** Group-bys take decimals in 64 bits where no join below them compares all bytes. */
+    readonly #isNarrow: IsNarrow;
     /** The flow of each source. */
     readonly #flowOf = new Map<LogicalNode, number>();
 
     public constructor(private readonly request: TreeRequest) {
-        this.#grouped = request.root.kind === "group";
+        const { root } = request;
+        this.#isNarrow = root.kind === "group" ? narrowDecimals(root) : () => false;
     }
 
     public groups(root: GroupNode): TreeLayout {
@@ -416,11 +419,11 @@ class TreeDraft {
         const nullByte = nullByteOf({ ...node, columns }, flagged, counted);
         const rule = {
             gathered: (found: readonly SideColumn[], keyBytes: number, side: Side) => {
-                const none = requireCarried(node[side], found, this.#grouped);
-                if (byKernels) requireAlone(node[side], found, keyBytes, this.#grouped);
+                const none = requireCarried(node[side], found, this.#isNarrow);
+                if (byKernels) requireAlone(node[side], found, keyBytes, this.#isNarrow);
                 return none;
             },
-            width: (column: LogicalColumn) => passingWidth(column, this.#grouped),
+            width: (column: LogicalColumn) => passingWidth(column, this.#isNarrow),
             rowNumberBytes
         };
         const layout = outOfCoreLayout({ ...node, columns }, sides, undefined, {
@@ -430,7 +433,7 @@ class TreeDraft {
         requireNarrowRows(layout, node, sides);
         const operator = this.operators.push({ kind: "join", node, sides, layout }) - 1;
         const read = (side: Side, of: OutOfCoreSide, has: boolean) =>
-            readSideOf(node[side], of, { grouped: this.#grouped, nullByte: has ? nullByte : -1 });
+            readSideOf(node[side], of, { isNarrow: this.#isNarrow, nullByte: has ? nullByte : -1 });
         const probe = otherSide(sides.build);
         this.#enter(node[sides.build], read(sides.build, layout.build, flagged !== "none"), operator, 0);
         this.#enter(node[probe], read(probe, layout.probe, flagged === "both"), operator, 1);
@@ -454,13 +457,13 @@ class TreeDraft {
             );
         }
         const read = readColumns(side);
-        const needed = read.length > 0 ? read : [anyColumn(child)];
+        const needed = read.length > 0 ? read : [anyColumn(child, this.#isNarrow)];
         const { columns, presence } = this.#join(child, needed, false);
         const made = {
             columns: new Map(needed.map((column, at) => [column, columns[at]?.parts ?? []])),
             presence
         };
-        this.flows.at(-1)?.steps.push({ operator, input, pipe: pipeOf(child, made, side, this.#grouped) });
+        this.flows.at(-1)?.steps.push({ operator, input, pipe: pipeOf(child, made, side, this.#isNarrow) });
     }
 
     #inputOf({ input }: InputNode): number {
