@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins of joins larger than GPU memory, with and without a group-by on top, on keys that pass operators in another
-// form than chunks of a source have: decimals of few digits, which group-bys take in 64 bits.
+// form than chunks of a source have: decimals of few digits, which group-bys take in 64 bits, and floats of 16 bits.
 import { Decimal, Float16, Int32, Table, vectorFromArray, type DataType } from "apache-arrow";
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -54,7 +54,9 @@ type On = Record<string, string>;
 const chains: Record<string, [On, On]> = {
     "decimals of few digits": [{ a_narrow: "b_narrow" }, { a_narrow: "c_narrow" }],
     "decimals of few digits, with what joins them": [{ a_n: "b_n", a_half: "b_half" }, { a_narrow: "c_narrow" }],
-    "decimals of few and of more digits": [{ a_narrow: "b_digits" }, { a_narrow: "c_narrow", b_digits: "c_digits" }]
+    "decimals of few and of more digits": [{ a_narrow: "b_digits" }, { a_narrow: "c_narrow", b_digits: "c_digits" }],
+    "floats of 16 bits": [{ a_half: "b_half" }, { a_half: "c_half" }],
+    "floats of 16 bits beside others": [{ a_half: "b_half" }, { a_n: "c_n", a_half: "c_half" }]
 };
 
 const groupings: Record<string, (joined: Query) => Query> = {

@@ -93,7 +93,10 @@ function passingType(column: LogicalColumn, isNarrow: IsNarrow): ColumnType {
 }
 
 /** A key of a column that comes out of an operator: text is a number there. */
-function passingKey(key: KeySpec, { name }: LogicalColumn): KeySpec {
+function passingKey(key: KeySpec, { name, type }: LogicalColumn): KeySpec {
+    if (key.kind === "float" && type.byteWidth < 4) {
+        throw new NotOnDevice(`key \`${name}\` has floats of 16 bits, which are compared after no other operator`);
+    }
     if (key.kind === "dictionaryValue") {
         throw new NotOnDevice(
             `key \`${name}\` is a dictionary column whose values are compared after another operator`
