@@ -9,7 +9,7 @@ import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { FileBatches } from "../model/column-type.js";
 import { formatBytes } from "../model/sizes.js";
 import type { NativeOutputBatch, SinkHandle, SourceHandle } from "../native/binding.js";
-import { innerOperators, prunedTree, type OperatorNode } from "../plan/inner-operators.js";
+import { innerOperators, type OperatorNode } from "../plan/inner-operators.js";
 import { logicalSchema, resultTypes, type LogicalColumn, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { HeldRows } from "../plan/stage.js";
@@ -20,12 +20,12 @@ import { dictionaryNodes, loadDictionaries, writeDictionaries, type SourceOf } f
 export class InnerOperators {
     readonly #nodes: readonly OperatorNode[];
 
+    /** root: without what no operator above reads (`prunedTree`). */
     public constructor(
         root: LogicalNode,
-        counted: boolean,
         private readonly sourceOf: SourceOf
     ) {
-        this.#nodes = innerOperators(prunedTree(root, counted));
+        this.#nodes = innerOperators(root);
     }
 
     public of(operator: number): { node: OperatorNode; sourceOf: SourceOf } {

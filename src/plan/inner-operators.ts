@@ -33,7 +33,8 @@ class ReadColumns {
     public read(node: LogicalNode, columns: Iterable<number>): void {
         const known = this.#read.get(node);
         const all = new Set([...(known ?? []), ...columns]);
-        if (all.size === 0 && node !== this.root) for (const column of narrowest(node.columns)) all.add(column);
+        if (node.kind === "group") for (const column of node.keys.keys()) all.add(column);
+        if (all.size === 0 && node !== this.root) for (const column of cheapest(node)) all.add(column);
         if (known?.size === all.size) return;
         this.#read.set(node, all);
         if (node.kind === "join") this.#readSides(node, all);
@@ -56,12 +57,20 @@ function isOf(column: JoinColumn, side: "left" | "right"): boolean {
     return column.side === side || column.side === "either";
 }
 
+const bytesOf = ({ type }: LogicalColumn): number =>
+    type.layout === "fixed" ? type.byteWidth : type.layout === "bool" ? 1 : 64;
+
+/** Sums may not fit their type, which nobody is to learn who does not read them. */
+const sumCost = 2 ** 10;
+
 /** Rows have to have a column: one of the least bytes, if no operator reads any. */
-function narrowest(columns: readonly LogicalColumn[]): number[] {
-    const bytes = columns.map(({ type }) =>
-        type.layout === "fixed" ? type.byteWidth : type.layout === "bool" ? 1 : 64
-    );
-    return columns.length === 0 ? [] : [bytes.indexOf(Math.min(...bytes))];
+function cheapest(node: LogicalNode): number[] {
+    const isSum = (at: number): boolean => {
+        const kind = node.kind === "group" ? node.aggregates[at - node.keys.length]?.kind : undefined;
+        return kind === "sum" || kind === "mean";
+    };
+    const costs = node.columns.map((column, at) => bytesOf(column) + (isSum(at) ? sumCost : 0));
+    return costs.length === 0 ? [] : [costs.indexOf(Math.min(...costs))];
 }
 
 interface Pruned {
@@ -71,16 +80,13 @@ interface Pruned {
 }
 
 /**
- * The tree without columns of joins that no operator above reads. The root has all that it had, but only its keys if
- * its rows are `counted`; group-bys keep their aggregates, as they are held with them.
+ * The tree without columns of joins, and aggregates of group-bys, that no operator above reads. The root has all that
+ * it had, but of a group-by only its keys, and of a join nothing, if its rows are `counted`.
  */
 export function prunedTree(root: LogicalNode, counted: boolean): LogicalNode {
     const columns = new ReadColumns(root);
     const all = root.columns.map((_, at) => at);
     columns.read(root, !counted ? all : root.kind === "group" ? root.keys.map((_, at) => at) : []);
-    for (const node of innerOperators(root)) {
-        if (node.kind === "group") columns.read(node, node.columns.keys());
-    }
     const made = new Map<LogicalNode, Pruned>();
     const prune = (node: LogicalNode): Pruned => {
         const known = made.get(node);

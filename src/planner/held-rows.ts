@@ -119,7 +119,8 @@ function renumbered(statistics: StatisticsById, from: readonly InputInfo[], to: 
  */
 export function partsOf(query: PlanQuery, heldJoins: ReadonlySet<number> = new Set()): QueryPart[] {
     const { statistics } = query;
-    const root = heldJoins.size === 0 ? query.root : prunedTree(query.root, query.sink === "count");
+    const isPruned = heldJoins.size > 0 || innerOperators(query.root).some(({ kind }) => kind === "group");
+    const root = isPruned ? prunedTree(query.root, query.sink === "count") : query.root;
     const all = inputsOf(root);
     const estimator = new Estimator(root, statistics, query.policy ?? defaultPolicy, query.tableFull);
     const held = new Map<LogicalNode, InputInfo>();

@@ -3,7 +3,7 @@ import { isBaselineJoin, isOutOfCoreJoin } from "../model/algorithms.js";
 import type { MachineProfile } from "../machine/profile.js";
 import { sumOf } from "../model/sizes.js";
 import { inParts, type GroupParts } from "../plan/group-parts.js";
-import { innerOperators } from "../plan/inner-operators.js";
+import { innerOperators, prunedTree } from "../plan/inner-operators.js";
 import { inputsOf, type LogicalNode } from "../plan/logical.js";
 import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
@@ -147,10 +147,16 @@ export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBy
     return bytes instanceof NotOnDevice ? 0 : bytes;
 }
 
-/** The query with joins of parts in place of group-bys that no operator can make; throws NotOnDevice. */
+/**
+ * The query without aggregates that nobody reads, and with joins of parts in place of group-bys that no operator can
+ * make; throws NotOnDevice.
+ */
 function withGroupParts(query: PlanQuery): { query: PlanQuery; groupParts: readonly GroupParts[] } {
-    const groupParts = groupPartsOf(query.root, query.sink === "count");
-    return { query: { ...query, root: inParts(query.root, groupParts) }, groupParts };
+    const counted = query.sink === "count";
+    const hasGroups = innerOperators(query.root).some(({ kind }) => kind === "group");
+    const root = hasGroups ? prunedTree(query.root, counted) : query.root;
+    const groupParts = groupPartsOf(root, counted);
+    return { query: { ...query, root: inParts(root, groupParts) }, groupParts };
 }
 
 function partHostBytes(query: PlanQuery, limitBytes: number): number {

@@ -7,6 +7,7 @@ import type { Progress } from "../model/progress.js";
 import type { SourceHandle } from "../native/binding.js";
 import { dictionaryLinks } from "../plan/dictionary-links.js";
 import { inParts } from "../plan/group-parts.js";
+import { prunedTree } from "../plan/inner-operators.js";
 import { inputsOf, logicalSchema, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
 import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
@@ -271,7 +272,7 @@ export class QueryRun {
 
     async #stages(plan: Plan, sink: ResultSink): Promise<number> {
         const { job } = this;
-        const { runner, node, kind } = this.query;
+        const { runner, node } = this.query;
         const sourceOf: SourceOf = (input) => this.#sources.get(input);
         // A stage that is fed by streams has its sink before their dictionaries are known.
         const unknown = plan.device === "gpu" ? this.#streamsWithDictionaries() : new Set<InputInfo>();
@@ -286,7 +287,7 @@ export class QueryRun {
                 this.#sent = true;
                 return sink.open(plan, sourceOf, unknown.size > 0);
             },
-            inner: new InnerOperators(inParts(node, plan.groupParts ?? []), kind === "count", sourceOf),
+            inner: new InnerOperators(this.#operators(plan), sourceOf),
             streams: {
                 began: () => {
                     this.#isConsumed = true;
@@ -299,6 +300,12 @@ export class QueryRun {
             deviceTurn: () => runner.device.takeTurn(job, plan)
         });
         return await run.run();
+    }
+
+    /** The query as plans beyond GPU memory make it. */
+    #operators({ groupParts = [] }: Plan): LogicalNode {
+        const counted = this.query.kind === "count";
+        return prunedTree(inParts(prunedTree(this.query.node, counted), groupParts), counted);
     }
 
     /** Streams of which dictionaries of the result come. */

@@ -286,3 +286,27 @@ test("least texts of no rows, and of groups that have none", async () => {
         expect((await least(none.slice(0, 0), ["k"]).toTable()).numRows).toBe(0);
     });
 });
+
+test("aggregates of held groups that no operator above reads are not made", async () => {
+    const digits = new Decimal(0, 38, 128);
+    // Two of these are more than 38 digits.
+    const large = new Uint32Array(4).fill(0x4000_0000);
+    const rows = { g: [0, 0, 1, 1], v: [4, 3, 2, 1] };
+    const wide = new Table({
+        g: vectorFromArray(rows.g, new Int32()),
+        v: vectorFromArray(rows.v, new Int32()),
+        d: vectorFromArray([large, large, large, large], digits)
+    });
+    const make = (runtime: Runtime, select: string[]): Query => {
+        const aggregates = { most: { max: "v" }, total: { sum: "d" } } as const;
+        const groups = runtime.fromTable(wide).groupBy({ keys: ["g"], aggregates });
+        return runtime.fromTable(wide).join(groups, { on: { v: "most" }, select });
+    };
+    for (const device of ["cpu", "gpu"] as const) {
+        await within({ device, ...small }, async (runtime) => {
+            expect((await rowsOf(make(runtime, ["g", "most"]))).sort()).toEqual(["0 | 4", "1 | 2"]);
+            expect(await make(runtime, ["g", "total"]).count()).toBe(2);
+            await expect(make(runtime, ["g", "total"]).toTable()).rejects.toMatchObject({ code: "INTEGER_OVERFLOW" });
+        });
+    }
+});

@@ -65,14 +65,39 @@ describe("a pruned tree", () => {
         expect(names(groups.child)).toEqual(["b_t"]);
     });
 
-    test("keeps the narrowest column of rows of which none is read, and all of groups", () => {
+    test("has keys of groups, and aggregates that are read", () => {
+        const of = { sum: { sum: "b_v" }, most: { max: "b_t" }, n: { count: "*" } } as const;
+        const groups = group(two(), { keys: ["a_v", "a_k"], aggregates: of });
+        const root = join(groups, relation("c"), { on: { a_v: "c_v" }, select: ["c_k", "most"] });
+        const { left, columns } = prunedTree(root, false) as JoinNode;
+        expect(names(left)).toEqual(["a_v", "a_k", "most"]);
+        expect((left as GroupNode).aggregates).toMatchObject([{ kind: "max", column: 2 }]);
+        expect(names((left as GroupNode).child)).toEqual(["a_k", "a_v", "b_t"]);
+        expect(columns.map(({ side, left: l, right: r }) => [side, l, r])).toEqual([
+            ["right", -1, 0],
+            ["left", 2, -1]
+        ]);
+        expect(names((prunedTree(root, true) as JoinNode).left)).toEqual(["a_v", "a_k"]);
+        // What is pruned has nothing left to prune.
+        expect(prunedTree(prunedTree(root, false), false)).toEqual(prunedTree(root, false));
+    });
+
+    test("of groups without keys, none of whose aggregates is read, has one that is no sum, if there is one", () => {
+        const left = (aggregates: Record<string, object>): string[] => {
+            const all = group(two(), { keys: [], aggregates });
+            const root = group(all, { keys: [], aggregates: { n: { count: "*" } } });
+            return names((prunedTree(root, false) as GroupNode).child);
+        };
+        expect(left({ sum: { sum: "a_v" }, most: { max: "a_t" } })).toEqual(["most"]);
+        expect(left({ sum: { sum: "a_v" }, n: { count: "*" }, most: { max: "a_v" } })).toEqual(["most"]);
+        expect(left({ mean: { mean: "a_v" }, sum: { sum: "a_v" } })).toEqual(["mean"]);
+    });
+
+    test("keeps the narrowest column of rows of which none is read", () => {
         const counts = group(two(), { keys: [], aggregates: { n: { count: "*" } } });
         expect(names((prunedTree(counts, false) as GroupNode).child)).toEqual(["a_v"]);
         const none = group(two({ select: ["b_t"] }), { keys: [], aggregates: { n: { count: "*" } } });
         expect(names((prunedTree(none, false) as GroupNode).child)).toEqual(["b_t"]);
-        const groups = group(two(), { keys: ["a_v"], aggregates: { most: { max: "b_v" } } });
-        const root = join(groups, relation("c"), { on: { a_v: "c_v" }, select: ["c_k"] });
-        expect(names((prunedTree(root, false) as JoinNode).left)).toEqual(["a_v", "most"]);
     });
 
     test("has nodes once that are there twice", () => {
