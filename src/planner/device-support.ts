@@ -6,17 +6,31 @@ import type { LogicalAggregate, LogicalColumn } from "../plan/logical.js";
 
 /** Why a query cannot run on the GPU. Thrown inside the planner only. */
 export class NotOnDevice extends Error {
-    /** `leastBytes`: limit of GPU memory with which it could, where too little of it is the reason. */
+    /**
+     * `leastBytes`: limit of GPU memory with which it could, where too little of it is the reason. `lacksHost`: too
+     * little host memory is.
+     */
     public constructor(
         public readonly reason: string,
-        public readonly leastBytes?: number
+        public readonly leastBytes?: number,
+        public readonly lacksHost = false
     ) {
         super(reason);
+    }
+
+    /** No memory would lift it. */
+    public get isFinal(): boolean {
+        return this.leastBytes === undefined && !this.lacksHost;
     }
 
     /** Where a limit of GPU memory is too low. */
     public static below(leastBytes: number): NotOnDevice {
         return new NotOnDevice(`it takes ${formatBytes(leastBytes)} of GPU memory at least`, leastBytes);
+    }
+
+    /** Where host memory is too little. */
+    public static lacksHost(reason: string): NotOnDevice {
+        return new NotOnDevice(reason, undefined, true);
     }
 }
 
@@ -34,6 +48,25 @@ export function attempt<T>(make: () => T): T | NotOnDevice {
 export function settled<T>(made: T | NotOnDevice): T {
     if (made instanceof NotOnDevice) throw made;
     return made;
+}
+
+/**
+ * What is told of reasons all of which stand in the way: one that no memory lifts, else the most GPU memory, as that is
+ * a figure; the first one of several alike. undefined: there are none.
+ */
+export function firstToTell(reasons: readonly NotOnDevice[]): NotOnDevice | undefined {
+    const weight = ({ isFinal, leastBytes }: NotOnDevice): number => (isFinal ? Infinity : (leastBytes ?? 0));
+    return [...reasons].sort((a, b) => (weight(a) === weight(b) ? 0 : weight(b) - weight(a)))[0];
+}
+
+/**
+ * What is told of ways none of which can be taken: why the one cannot that the least GPU memory opens, else one that
+ * host memory does; the first one of several alike.
+ */
+export function nearest(first: NotOnDevice, ...others: readonly NotOnDevice[]): NotOnDevice {
+    const distance = ({ isFinal, leastBytes }: NotOnDevice): number =>
+        isFinal ? Infinity : (leastBytes ?? Number.MAX_VALUE);
+    return others.reduce((best, other) => (distance(other) < distance(best) ? other : best), first);
 }
 
 /** A column of a device table: that of a node of the query, or the values of its dictionary. */

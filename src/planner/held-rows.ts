@@ -5,7 +5,7 @@ import { innerOperators, prunedTree, type OperatorNode } from "../plan/inner-ope
 import { inputsOf, logicalSchema, resultTypes, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { HeldRows } from "../plan/stage.js";
-import { attempt, NotOnDevice, settled } from "./device-support.js";
+import { attempt, nearest, NotOnDevice, settled } from "./device-support.js";
 import { arrowRowBytes, Estimator } from "./estimates.js";
 import type { PlanQuery } from "./plan-search.js";
 import { defaultPolicy } from "./policy.js";
@@ -175,7 +175,7 @@ export function heldLimits(parts: readonly QueryPart[], host: Plan): (HeldLimit 
         }
         if (held.bytes > most && !held.guessed) {
             const what = isGroup ? "groups" : "rows of a join";
-            throw new NotOnDevice(
+            throw NotOnDevice.lacksHost(
                 `${what} that are joined or grouped again need about ${formatBytes(held.bytes)} of host memory, of ` +
                     `which ${formatBytes(most)} are for them`
             );
@@ -263,8 +263,7 @@ function asFewHeld<T>(
             const one = attempt(() => make(partsOf(query, new Set([...once, join]))));
             if (!(one instanceof NotOnDevice)) return one;
         }
-        // The lower one of two limits of memory is told.
-        throw (whole.leastBytes ?? Infinity) < (made.leastBytes ?? Infinity) ? whole : made;
+        throw nearest(made, whole);
     }
     let best: Made<T> = { made, held: new Set(all) };
     for (const join of others) {

@@ -5,7 +5,7 @@ import { inputsOf, type InputInfo } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
 import { totalMs } from "./device-cost/choose-algorithm.js";
-import { NotOnDevice } from "./device-support.js";
+import { nearest, NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { deviceName, isForcedOutOfCore, outOfCoreName } from "./named-algorithm.js";
 import { unknownLimitBytes } from "./streaming/host-memory.js";
@@ -304,7 +304,10 @@ function planWithoutTables(
     if (!forced && !streamed && bytes <= limit) return refused;
     const plan = outOfCore(query, host, limit);
     const named = deviceName(query.root) !== undefined;
-    if (plan instanceof NotOnDevice) return forced || (streamed && !named) ? plan : refused;
+    if (plan instanceof NotOnDevice) {
+        if (forced || (streamed && !named)) return plan;
+        return named ? refused : nearest(refused, plan);
+    }
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
 }
 

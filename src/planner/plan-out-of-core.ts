@@ -9,7 +9,7 @@ import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
 import type { OutOfCoreLayout, OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
-import { attempt, NotOnDevice, settled } from "./device-support.js";
+import { attempt, firstToTell, nearest, NotOnDevice, settled } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { chooseHeld, heldLimits, heldShareLeast, mostHeldBytes, type QueryPart } from "./held-rows.js";
 import { otherSide } from "./join-sides.js";
@@ -214,15 +214,15 @@ function withHeldOnDisk(
 }
 
 /**
- * The stages of the parts of a query, of which all but the last one hold their rows. Where GPU memory is too little for
- * several of them, the most that one takes is told.
+ * The stages of the parts of a query, of which all but the last one hold their rows. Where several of them cannot run,
+ * what no memory lifts is told, or the most GPU memory that one takes.
  */
 function stagesOf(query: PlanQuery, parts: readonly QueryPart[], host: Plan, limitBytes: number): AnyStage[] {
-    const limits = heldLimits(parts, host);
+    const limits = attempt(() => heldLimits(parts, host));
     const { length: inputs } = inputsOf(query.root);
     let heldBytes = 0;
     const made = parts.map((part, id): AnyStage | NotOnDevice => {
-        const limit = limits[id];
+        const limit = limits instanceof NotOnDevice ? undefined : limits[id];
         heldBytes += limit?.limitBytes ?? 0;
         const { memory } = host;
         const left = { ...host, memory: { ...memory, fixedBytes: memory.fixedBytes + heldBytes } };
@@ -232,8 +232,7 @@ function stagesOf(query: PlanQuery, parts: readonly QueryPart[], host: Plan, lim
         const holds = { operator: part.held.operator, input: inputs + id, ...limit };
         return { ...stage, id, holds, ...withHeldOnDisk(stage, limit.diskBytes ?? 0, query.profile) };
     });
-    const refused = made.flatMap((stage) => (stage instanceof NotOnDevice ? [stage] : []));
-    const [worst] = refused.sort((a, b) => (b.leastBytes ?? Infinity) - (a.leastBytes ?? Infinity));
+    const worst = firstToTell([limits, ...made].filter((one) => one instanceof NotOnDevice));
     if (worst !== undefined) throw worst;
     return made.flatMap((stage) => (stage instanceof NotOnDevice ? [] : [stage]));
 }
@@ -255,11 +254,13 @@ function heldSomewhere<T>(query: PlanQuery, make: (query: PlanQuery) => T): T | 
     if (innerOperators(query.root).length === 0) return first;
     const all = { ...query, heldOnDisk: "all" } as const;
     const little = { ...all, heldShare: heldShareLeast };
+    let refused = first;
     for (const other of heldOnDisk === "all" ? [little] : [all, little, inMemory]) {
         const made = attempt(() => make(other));
         if (!(made instanceof NotOnDevice)) return made;
+        refused = nearest(refused, made);
     }
-    return first;
+    return refused;
 }
 
 function msOf(stages: readonly AnyStage[]): number {

@@ -4,11 +4,12 @@ import type { DeviceTurn } from "../execute/device-run.js";
 import type { Job } from "../execute/job.js";
 import { cpuJoinAlgorithm, type OutOfCoreJoinAlgorithm } from "../model/algorithms.js";
 import type { Knobs } from "../model/debug-knobs.js";
-import { formatMs } from "../model/sizes.js";
+import { bytesOption, formatBytes, formatMs } from "../model/sizes.js";
 import type { Binding, EngineHandle } from "../native/binding.js";
 import type { LogicalNode } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
+import { leastHostBytes } from "../planner/host-shortage.js";
 import { checkOneDevice, deviceName, namesCpu, outOfCoreName, refusedAlgorithm } from "../planner/named-algorithm.js";
 import { besideBytes } from "../planner/streaming/host-memory.js";
 import { outOfCoreHostBytes } from "../planner/plan-out-of-core.js";
@@ -86,7 +87,7 @@ export class QueryDevice {
         private readonly binding: Binding,
         private readonly engine: EngineHandle,
         private readonly options: DeviceOptions,
-        hostBytes: number,
+        private readonly hostBytes: number,
         savings?: Savings
     ) {
         this.#opening = new GpuOpening(binding, engine, options, hostBytes, savings);
@@ -224,12 +225,10 @@ export class QueryDevice {
         const opened = await this.#openFor(algorithm, query.profile.deviceOpenMs);
         const { made } = this.#draft(query, host, opened);
         const limitBytes = this.#freeBytes(opened);
-        if (made instanceof NotOnDevice && made.leastBytes === undefined)
-            throw refusedAlgorithm(algorithm, made.reason);
-        if (made.leastBytes !== undefined && made.leastBytes > limitBytes) {
-            throw this.#admission.tooSmall(made.leastBytes, limitBytes, undefined);
+        if (made instanceof NotOnDevice) {
+            throw this.#refusal(made, query, host, opened, (reason) => refusedAlgorithm(algorithm, reason));
         }
-        if (made instanceof NotOnDevice) throw refusedAlgorithm(algorithm, this.#reasonOf(made));
+        if (made.leastBytes > limitBytes) throw this.#admission.tooSmall(made.leastBytes, limitBytes, undefined);
         return made.plan;
     }
 
@@ -271,8 +270,12 @@ export class QueryDevice {
 
     /** What there is to know of a plan before the GPU is opened for it: whether there is one. */
     #draft(query: PlanQuery, host: Plan, opened = this.#opening.opened): Draft {
-        const own = opened === undefined ? query : queryFor(opened, query, this.options.isMeasured === true);
+        const own = opened === undefined ? query : this.#queryFor(opened, query);
         return { made: planOnDevice(own, host, opened === undefined ? 0 : this.#freeBytes(opened)), opened };
+    }
+
+    #queryFor(opened: OpenedGpu, query: PlanQuery): PlanQuery {
+        return queryFor(opened, query, this.options.isMeasured === true);
     }
 
     /** The plan for the GPU as it is: the draft, if the GPU was open by then. */
@@ -280,29 +283,41 @@ export class QueryDevice {
         query: PlanQuery,
         host: Plan,
         draft?: Draft
-    ): Promise<{ made: DevicePlan | NotOnDevice; limitBytes: number }> {
+    ): Promise<{ made: DevicePlan | NotOnDevice; limitBytes: number; opened: OpenedGpu }> {
         const opened = await this.#opening.open(query.profile.deviceOpenMs);
         const { made } = draft?.opened === undefined ? this.#draft(query, host, opened) : draft;
-        return { made, limitBytes: this.#freeBytes(opened) };
+        return { made, limitBytes: this.#freeBytes(opened), opened };
     }
 
     async #require(query: PlanQuery, host: Plan): Promise<Plan> {
         const draft = this.#draft(query, host);
         // Less memory than it takes at least is told as such once the GPU is open, and how much that is.
-        const { opened } = draft;
-        if (draft.made instanceof NotOnDevice && (opened === undefined || draft.made.leastBytes === undefined)) {
-            throw cannotRun(draft.made.reason);
-        }
-        const { made, limitBytes } = await this.#plan(query, host, draft);
-        if (made instanceof NotOnDevice) {
-            const { leastBytes, reason } = made;
-            if (leastBytes === undefined) throw cannotRun(reason);
-            throw this.#admission.tooSmall(leastBytes, limitBytes, undefined);
-        }
+        if (draft.made instanceof NotOnDevice && draft.made.isFinal) throw cannotRun(draft.made.reason);
+        const { made, limitBytes, opened } = await this.#plan(query, host, draft);
+        if (made instanceof NotOnDevice) throw this.#refusal(made, query, host, opened, cannotRun);
         if (made.leastBytes > limitBytes) {
             throw this.#admission.tooSmall(made.leastBytes, limitBytes, made.notOutOfCore);
         }
         return made.plan;
+    }
+
+    /** What a query ends with that is to run on the GPU. `final`: where no memory would help. */
+    #refusal(
+        { reason, leastBytes, lacksHost }: NotOnDevice,
+        query: PlanQuery,
+        host: Plan,
+        opened: OpenedGpu,
+        final: (reason: string) => SpillwayError
+    ): SpillwayError {
+        const limitBytes = this.#freeBytes(opened);
+        if (leastBytes !== undefined && leastBytes > limitBytes) {
+            return this.#admission.tooSmall(leastBytes, limitBytes, undefined);
+        }
+        const { budgetBytes } = host.memory;
+        const least = lacksHost ? leastHostBytes(this.#queryFor(opened, query), budgetBytes, limitBytes) : undefined;
+        if (least === undefined) return final(reason);
+        if (typeof least === "number") return lacksHostMemory(reason, least, budgetBytes, this.hostBytes);
+        return least.lacksHost ? final(least.reason) : this.#refusal(least, query, host, opened, final);
     }
 
     /**
@@ -355,6 +370,22 @@ const comparedMs = ({ predictedMs }: Plan, { profile }: PlanQuery): number => pr
 
 function slower(hostMs: number, deviceMs: number): string {
     return `predicted times are ${formatMs(hostMs)} on the CPU against ${formatMs(deviceMs)} on a GPU`;
+}
+
+/**
+ * `grantedBytes`: what the query has of the `hostBytes` of the runtime, where it needs `leastBytes`. Readers of results
+ * and streams have a share, so that the whole has to grow by as much.
+ */
+function lacksHostMemory(reason: string, leastBytes: number, grantedBytes: number, hostBytes: number): SpillwayError {
+    const smallest = bytesOption((hostBytes * leastBytes) / grantedBytes);
+    const needs = `${formatBytes(leastBytes)} of host memory`;
+    const message =
+        `The query needs about ${needs} to run on the GPU but ${formatBytes(grantedBytes)} are there for it ` +
+        `(${reason}); set \`memory.host\` to "${smallest}" or more, or use device "auto" or "cpu"`;
+    return new SpillwayError("BUDGET_TOO_SMALL", message, {
+        ...{ tier: "host", wantedBytes: leastBytes, freeBytes: grantedBytes, limitBytes: hostBytes },
+        ...{ option: "memory.host", smallest }
+    });
 }
 
 function cannotRun(reason: string): SpillwayError {

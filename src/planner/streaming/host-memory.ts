@@ -56,7 +56,7 @@ export function freeHostBytes(host: Plan, { heldBytes, numberBytes, guessedBytes
         ...(numberBytes > 0 ? ["numbers of keys"] : [])
     ];
     const left = formatBytes(Math.max(0, free + held));
-    throw new NotOnDevice(
+    throw NotOnDevice.lacksHost(
         held > 0
             ? `${names.join(", and ")} need ${formatBytes(held)}, ${left} are left of the budget`
             : `batches of the result leave ${left} of the host budget for rows on their way to the GPU`

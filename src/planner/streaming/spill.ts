@@ -96,7 +96,7 @@ export function chooseSpill(request: SpillRequest): SpillSizes {
     );
     const disk = diskBlocksOf(freeBytes);
     if (diskBytes(disk) > freeBytes) {
-        throw new NotOnDevice(
+        throw NotOnDevice.lacksHost(
             `rows that it spills (about ${formatBytes(expected)}) need ${formatBytes(diskBytes(disk))} of host ` +
                 `memory on their way to disk at least, ${formatBytes(Math.max(0, freeBytes))} are left of the budget`
         );

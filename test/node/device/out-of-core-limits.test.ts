@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When joins run out of core, what explain and reports say of them, and what becomes of them when something fails.
 import { makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
-import { openRuntime, type Query, type Runtime } from "spillway";
+import { openRuntime, type Query, type Runtime, type SpillwayError } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
@@ -272,5 +272,41 @@ describe("a running join", () => {
             for await (const batch of joinOf(runtime).batches()) rows += batch.numRows;
             expect(rows).toBe(1500);
         });
+    });
+});
+
+test("too little host memory is told with as much as is enough", async () => {
+    const [a, b, c] = [
+        table(400_000),
+        new Table({ b: table(100_000, 3).getChild("k")! }),
+        new Table({ c: table(100_000, 5).getChild("k")! })
+    ];
+    // Multiples of 3 and of 5: one in 15 numbers below 300,000 is both.
+    const expected = 200_000 - 20_000;
+    const open = { device: "gpu", memory: { device: "64MiB", host: "64MiB" } } as const;
+    const query = (runtime: Runtime): Query => {
+        const streams = [a, b, c].map((of) => runtime.fromBatches(of.schema, () => of.batches, { rows: of.numRows }));
+        const below = streams[0]!.join(streams[1]!, { on: { k: "b" } });
+        return below.join(streams[2]!, { on: { k: "c" }, type: "full" });
+    };
+    const rows = async (runtime: Runtime): Promise<number> => {
+        let found = 0;
+        for await (const batch of query(runtime).batches()) found += batch.numRows;
+        return found;
+    };
+    const smallest = await withRuntime(open, async (runtime) => {
+        const error = (await rows(runtime).catch((thrown: unknown) => thrown)) as SpillwayError;
+        expect(error).toMatchObject({ code: "BUDGET_TOO_SMALL", details: { tier: "host", option: "memory.host" } });
+        expect(error.message).toMatch(
+            /needs about [\d.]+ MiB of host memory to run on the GPU but [\d.]+ MiB are there/
+        );
+        return String(error.details["smallest"]);
+    });
+    expect(parseInt(smallest)).toBeLessThan(128);
+    await withRuntime({ ...open, memory: { ...open.memory, host: smallest } }, async (runtime) => {
+        expect(await rows(runtime)).toBe(expected);
+    });
+    await withRuntime({ ...open, device: "auto", debug: { gpu: true } }, async (runtime) => {
+        expect(await rows(runtime)).toBe(expected);
     });
 });

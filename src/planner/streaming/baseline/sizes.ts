@@ -133,7 +133,7 @@ function npjFarSizes(request: SizeRequest): BaselineSizes {
 
 function lacksHost(what: string, wantedBytes: number, freeBytes: number): NotOnDevice {
     const free = formatBytes(Math.max(0, freeBytes));
-    return new NotOnDevice(
+    return NotOnDevice.lacksHost(
         `${what} needs ${formatBytes(wantedBytes)} of host memory, ${free} are left of the budget; raise memory.host`
     );
 }

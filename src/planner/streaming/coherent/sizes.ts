@@ -183,7 +183,7 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
     const free = Math.floor(Math.min(hostBytes - pinned, debug.hostSpillBytes ?? Infinity));
     const hostPageBytes = hostPages * told.pageBytes;
     if (hostPageBytes > free) {
-        throw new NotOnDevice(
+        throw NotOnDevice.lacksHost(
             `pages that do not fit ${peerPages > 0 ? "memory of either GPU" : "GPU memory"} need about ` +
                 `${formatBytes(hostPageBytes)} of host memory, ${formatBytes(Math.max(0, free))} are left of the ` +
                 `budget; raise memory.host${peerPages > 0 ? " or memory.peer" : ""}`

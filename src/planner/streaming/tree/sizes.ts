@@ -253,16 +253,16 @@ const limitMax = 2 ** 40;
 
 /**
  * Where GPU memory is too little: what one operator lacks says nothing of the others, so that the least limit is
- * searched.
+ * searched, and there may be none, as host memory is too little for any.
  */
 function orLeastLimit(limitBytes: number, choose: (limitBytes: number) => SizedOperator[]): SizedOperator[] {
     const chosen = attempt(() => choose(limitBytes));
     if (!(chosen instanceof NotOnDevice)) return chosen;
     if (chosen.leastBytes === undefined) throw chosen;
     for (let limit = limitBytes * limitStep; limit <= limitMax; limit *= limitStep) {
-        if (!(attempt(() => choose(Math.floor(limit))) instanceof NotOnDevice)) {
-            throw NotOnDevice.below(Math.floor(limit));
-        }
+        const made = attempt(() => choose(Math.floor(limit)));
+        if (!(made instanceof NotOnDevice)) throw NotOnDevice.below(Math.floor(limit));
+        if (made.leastBytes === undefined) throw made;
     }
     throw chosen;
 }
