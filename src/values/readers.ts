@@ -127,7 +127,7 @@ function intervalReader(data: Data): Reader | null {
 }
 
 function listReader(data: Data): Reader {
-    const item = dataReader(data.children[0]!);
+    const item = dataReader(data.children[0]);
     const items = (begin: number, end: number): Items => new Items(end - begin, (index) => item(begin + index));
     if (DataType.isFixedSizeList(data.type)) {
         const { listSize } = data.type;
@@ -138,7 +138,7 @@ function listReader(data: Data): Reader {
 }
 
 function mapReader(data: Data): Reader {
-    const [key, value] = data.children[0]!.children.map(dataReader) as [Reader, Reader];
+    const [key, value] = [0, 1].map((child) => dataReader(data.children[0]?.children[child])) as [Reader, Reader];
     const offsets = data.valueOffsets as Int32Array;
     return (row) => {
         const begin = offsets[row]!;
@@ -155,7 +155,7 @@ function mapReader(data: Data): Reader {
 function structReader(data: Data): Reader {
     // Made when they are first needed: of 100,000 members a table shows three.
     const readers: Reader[] = [];
-    const read = (member: number): Reader => (readers[member] ??= dataReader(data.children[member]!));
+    const read = (member: number): Reader => (readers[member] ??= dataReader(data.children[member]));
     const { children } = data.type;
     return (row) =>
         new Members(
@@ -250,9 +250,9 @@ export function validity(data: Data): ((row: number) => boolean) | null {
     return nullBitmap == null ? null : (row) => (nullBitmap[(offset + row) >> 3]! & (1 << ((offset + row) & 7))) !== 0;
 }
 
-/** Reads row after row of one array. */
-export function dataReader(data: Data): Reader {
-    if (DataType.isNull(data.type)) return () => null;
+/** Reads row after row of one array; undefined: one without rows, of which Arrow JS makes up no children. */
+export function dataReader(data: Data | undefined): Reader {
+    if (data === undefined || DataType.isNull(data.type)) return () => null;
     if (DataType.isUnion(data.type)) return unionReader(data);
     const present = presentReader(data);
     const valid = validity(data);
@@ -261,5 +261,5 @@ export function dataReader(data: Data): Reader {
 
 /** Reads row after row of one column of a batch. */
 export function columnReader(batch: RecordBatch, column: number): Reader {
-    return dataReader(batch.data.children[column]!);
+    return dataReader(batch.data.children[column]);
 }

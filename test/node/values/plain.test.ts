@@ -226,6 +226,15 @@ describe("plainRows and plainValue", () => {
         }
     });
 
+    test.each(cases)("%s without rows, as Arrow JS reads it from a file", (_, type) => {
+        const { schema } = batchOf(type, []);
+        for (const format of ["file", "stream"] as const) {
+            const table = arrow.tableFromIPC(arrow.tableToIPC(new arrow.Table(schema), format));
+            expect(plainRows(table)).toEqual([]);
+            expect(plainRows(new arrow.Table(schema))).toEqual([]);
+        }
+    });
+
     test("every column type of Arrow JS is among them", () => {
         const names = Object.keys(arrow.Type).filter((name) => /^[A-Z][a-z]/.test(name) && Number.isNaN(Number(name)));
         const own = new Set(cases.map(([, type]) => arrow.Type[type.typeId]));
