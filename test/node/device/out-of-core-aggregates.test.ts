@@ -7,6 +7,11 @@ import {
     DateDay,
     Decimal,
     Dictionary,
+    FixedSizeList,
+    List,
+    Map_,
+    Null,
+    Struct,
     FixedSizeBinary,
     Float32,
     Float64,
@@ -22,7 +27,8 @@ import {
     TimestampMicrosecond,
     Uint64,
     Utf8,
-    makeVector
+    makeVector,
+    vectorFromArray
 } from "apache-arrow";
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -42,6 +48,7 @@ import {
     withNulls,
     type PlainColumn
 } from "../../support/relations.js";
+import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 useGpu();
@@ -388,4 +395,42 @@ describe("aggregates out of core", () => {
         await refused({ min: "six" }, /`min` of column `six` \(FixedSizeBinary\[6\]\)/);
         await refused({ sum: "huge" }, /`sum` of column `huge` \(Decimal256\(60, 2\)\)/);
     });
+});
+
+test("count of columns that cannot be in GPU memory: lists, structs, maps and NULLs alone", async () => {
+    const rows = 500;
+    const item = new Field("item", new Int32(), true);
+    const entries = new Field("entries", new Struct([new Field("key", new Utf8(), false), item]), false);
+    const columns: Record<string, [DataType, (row: number) => unknown]> = {
+        list: [new List(item), (row) => [row, null].slice(row % 3)],
+        pair: [new FixedSizeList(2, item), (row) => [row, row + 1]],
+        struct: [new Struct([item]), (row) => ({ item: row })],
+        map: [new Map_(entries), (row) => new Map([["a", row]])],
+        none: [new Null(), () => null]
+    };
+    const cells = (make: (row: number) => unknown) =>
+        Array.from({ length: rows }, (_, row) => (row % 7 === 0 ? null : make(row)));
+    const given: Table = new Table({
+        k: makeVector(Int32Array.from({ length: rows }, (_, row) => row % 11)),
+        ...Object.fromEntries(
+            Object.entries(columns).map(([name, [type, make]]) => [name, vectorFromArray(cells(make), type)])
+        )
+    });
+    const aggregates = Object.fromEntries(Object.keys(columns).map((name) => [`n_${name}`, { count: name }]));
+    const counts = Array.from({ length: 11 }, (_, key) => {
+        const found = Array.from({ length: rows }, (_unused, row) => row).filter(
+            (row) => row % 11 === key && row % 7 !== 0
+        );
+        return [key, ...["list", "pair", "struct", "map"].map(() => found.length), 0].join(" | ");
+    });
+    for (const gpu of gpus) {
+        const streamed = gpu.fromBatches(given.schema, async function* () {
+            for (const batch of given.batches) yield await Promise.resolve(batch);
+        });
+        for (const relation of [gpu.fromTable(given), streamed]) {
+            const query: Query = relation.groupBy({ keys: ["k"], aggregates });
+            expectSameRows(rowTexts(cellTable(await query.toTable())), counts, "counts");
+            expect(query.report()!.stages[0]!.device).toHaveProperty("outOfCoreGroupBy");
+        }
+    }
 });

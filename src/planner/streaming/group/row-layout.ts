@@ -188,7 +188,8 @@ class GroupLayoutDraft {
         const { kind, column, decimalScale } = aggregate;
         if (kind === "countRows" || column < 0) return { value: this.#count() };
         const input = this.#input(column);
-        if (isNested(input.type) || input.type.layout === "null") {
+        // Of what is counted no more is sent than whether it is there.
+        if (kind !== "count" && (isNested(input.type) || input.type.layout === "null")) {
             throw cannot(kind, input, "nested values and NULLs alone are not in GPU memory");
         }
         switch (kind) {
