@@ -339,9 +339,8 @@ class GroupLayoutDraft {
     #numberOf(kind: string, column: LogicalColumn): OutOfCoreNumber {
         const { type } = column;
         const width = this.#width(column);
-        if (type.layout === "dictionary" || isText(type) || type.order === "bytes") {
-            throw cannot(kind, column, "no numbers");
-        }
+        if (type.layout === "dictionary") throw cannot(kind, column, "indices are sent, not their values");
+        if (isText(type) || type.order === "bytes") throw cannot(kind, column, "no numbers");
         if (type.layout === "bool") return "unsigned";
         if (type.order === "decimal" && width === wideBytes) return "signed";
         if (width === 0 || width > valueBytesMax)
