@@ -111,9 +111,13 @@ export function logicalSchema(node: LogicalNode): Schema {
     return resultSchema(node.columns.map((column) => column.field));
 }
 
-/** Types of the rows that an operator gives: it knows itself which columns may be NULL, and no file is believed. */
-export function resultTypes({ columns }: LogicalNode): ColumnType[] {
-    return columns.map(({ field, type }) => ({ ...columnTypeOf(field), nullable: type.nullable }));
+/**
+ * Types of the rows that an operator gives, in which dictionaries have indices of 32 bits. It knows itself which
+ * columns may be NULL, and no file is believed.
+ */
+export function resultTypes(node: LogicalNode): ColumnType[] {
+    const nullable = (at: number): boolean => node.columns[at]?.type.nullable !== false;
+    return logicalSchema(node).fields.map((field, at) => ({ ...columnTypeOf(field), nullable: nullable(at) }));
 }
 
 /** Every input of the tree once, in order of first appearance. */

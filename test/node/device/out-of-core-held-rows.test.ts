@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Groups and rows of joins that are joined or grouped again beyond GPU memory, where they are held in host memory
 // between two stages.
-import { Decimal, Dictionary, Int32, Int64, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
+import {
+    Decimal,
+    Dictionary,
+    Int32,
+    Int64,
+    Int8,
+    makeVector,
+    Table,
+    Uint16,
+    Utf8,
+    vectorFromArray
+} from "apache-arrow";
 import { openRuntime, type Query, type Relation, type Runtime, type RuntimeOptions } from "spillway";
 import { describe, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
@@ -309,4 +320,31 @@ test("aggregates of held groups that no operator above reads are not made", asyn
             await expect(make(runtime, ["g", "total"]).toTable()).rejects.toMatchObject({ code: "INTEGER_OVERFLOW" });
         });
     }
+});
+
+// Found by drawn trees with dictionaries of every type of index.
+test("dictionaries with indices of 8 and of 16 bits are held with indices of 32", async () => {
+    const words = (index: Int8 | Uint16): Table =>
+        new Table({
+            k: makeVector(Int32Array.from({ length: 600 }, (_, i) => (i * 7) % 90)),
+            word: vectorFromArray(
+                Array.from({ length: 600 }, (_, i) => `word ${(i * 11) % 61}`),
+                new Dictionary(new Utf8(), index)
+            )
+        });
+    const [narrow, wide] = [words(new Int8()), words(new Uint16())];
+    const make = (runtime: Runtime): Query => {
+        const left: Relation = runtime.fromTable(narrow);
+        const groups: Query = runtime
+            .fromTable(wide)
+            .groupBy({ keys: ["k", "word"], aggregates: { n: { count: "*" } } });
+        const joined: Query = left.join(groups, { on: { k: "k" }, suffix: "_2" });
+        return joined.join(runtime.fromTable(wide), { on: { word: "word" }, suffix: "_3" });
+    };
+    const expected = await within({ device: "cpu" }, async (runtime) => await rowsOf(make(runtime)));
+    await within({ device: "gpu", ...small }, async (runtime) => {
+        const query = make(runtime);
+        expectSameRows(await rowsOf(query), expected, "GPU");
+        expect(query.report()!.stages.length).toBeGreaterThan(1);
+    });
 });
