@@ -303,7 +303,7 @@ test("aggregates of held groups that no operator above reads are not made", asyn
     // Two of these are more than 38 digits.
     const large = new Uint32Array(4).fill(0x4000_0000);
     const rows = { g: [0, 0, 1, 1], v: [4, 3, 2, 1] };
-    const wide = new Table({
+    const wide: Table = new Table({
         g: vectorFromArray(rows.g, new Int32()),
         v: vectorFromArray(rows.v, new Int32()),
         d: vectorFromArray([large, large, large, large], digits)
