@@ -285,7 +285,15 @@ test("too little host memory is told with as much as is enough", async () => {
     const expected = 200_000 - 20_000;
     const open = { device: "gpu", memory: { device: "64MiB", host: "64MiB" } } as const;
     const query = (runtime: Runtime): Query => {
-        const streams = [a, b, c].map((of) => runtime.fromBatches(of.schema, () => of.batches, { rows: of.numRows }));
+        const streams = [a, b, c].map((of: Table) =>
+            runtime.fromBatches(
+                of.schema,
+                async function* () {
+                    for (const batch of of.batches) yield await Promise.resolve(batch);
+                },
+                { rows: of.numRows }
+            )
+        );
         const below = streams[0]!.join(streams[1]!, { on: { k: "b" } });
         return below.join(streams[2]!, { on: { k: "c" }, type: "full" });
     };
