@@ -224,9 +224,9 @@ interface Made<T> {
 
 /**
  * What `make` makes of the parts of a query. Rows of joins go to the operator above in GPU memory wherever it can take
- * them: none of them is held if that works, else as few as do, the largest ones last. Those that several operators read
- * are made once, and held, where that `isBetter`, or where they are of streams. Where holding all of them takes too much
- * memory, one may do. Throws NotOnDevice where none of it helps.
+ * them: none of them is held if that works, else as few as do, the largest ones last. Those that several operators
+ * read are made once, and held, where that `isBetter`, or where they are of streams. Where holding all of them takes
+ * too much memory, one may do. Throws NotOnDevice where none of it helps.
  */
 export function chooseHeld<T>(
     query: PlanQuery,

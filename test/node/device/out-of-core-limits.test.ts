@@ -283,7 +283,7 @@ test("too little host memory is told with as much as is enough", async () => {
     ];
     // Multiples of 3 and of 5: one in 15 numbers below 300,000 is both.
     const expected = 200_000 - 20_000;
-    const open = { device: "gpu", memory: { device: "64MiB", host: "64MiB" } } as const;
+    const open = { device: "gpu", memory: { device: "64MiB", host: "8MiB" } } as const;
     const query = (runtime: Runtime): Query => {
         const streams = [a, b, c].map((of: Table) =>
             runtime.fromBatches(
