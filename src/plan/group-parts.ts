@@ -32,7 +32,7 @@ function withNull(column: LogicalColumn, nullable: boolean): LogicalColumn {
     return { ...column, field: column.field.clone({ nullable }), type: { ...column.type, nullable } };
 }
 
-/** Of a group-by without keys: parts have one row each, and their rows in common. */
+/** Parts of a group-by without keys have one row each, and the number of rows in common, by which they are joined. */
 function rowCount(taken: readonly LogicalColumn[]): { aggregate: LogicalAggregate; column: LogicalColumn } {
     let name = "rows";
     while (taken.some((column) => column.name === name)) name += "_";

@@ -285,6 +285,7 @@ function stagesWithin(query: PlanQuery, host: Plan, limitBytes: number): StagesO
     };
     const made = attempt(() => make(host));
     if (!(made instanceof NotOnDevice)) return made;
+    if (made.isFinal) throw made;
     const streamGroupBytes = host.streamGroupBytes * fewerGroupBytes;
     const { streamGroupBytes: mostBytes } = query.policy ?? defaultPolicy;
     const isStreamed = inputsOf(query.root).some(({ streamed }) => streamed);

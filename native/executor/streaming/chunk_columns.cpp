@@ -409,7 +409,7 @@ void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelectio
     }
 }
 
-// As add_key() does.
+// This is what add_key() does with text.
 void ChunkColumns::add_text_key(size_t key, const ColumnView& view, const RowSelection& selection, ChunkWriter& writer,
                                 uint64_t* words, uint8_t* bits, uint64_t at) const {
     SPILLWAY_CHECK(writer.texts.has_value());

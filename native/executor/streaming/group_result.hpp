@@ -25,7 +25,7 @@ struct GroupKeyWords {
     uint64_t word[kKeyWordsMax] = {};
 
     void read(const std::vector<const uint8_t*>& outputs, uint32_t words, uint64_t row);
-    // Of groups of which nothing else is read.
+    // Checks the words of so many groups where nothing else of them is read; throws as read() does.
     static void check(const std::vector<const uint8_t*>& outputs, uint32_t words, uint64_t rows);
 };
 

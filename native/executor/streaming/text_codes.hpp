@@ -88,7 +88,7 @@ class RecentTexts {
   public:
     explicit RecentTexts(TextCodes& codes) : codes_(codes), entries_(kEntries) {}
 
-    // As TextCodes has them.
+    // These do what those of TextCodes do.
     void add_all(const ByteString* texts, uint64_t count, uint32_t* codes);
     void find_all(const ByteString* texts, uint64_t count, uint32_t* codes);
 

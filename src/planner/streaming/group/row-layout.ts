@@ -188,7 +188,7 @@ class GroupLayoutDraft {
         const { kind, column, decimalScale } = aggregate;
         if (kind === "countRows" || column < 0) return { value: this.#count() };
         const input = this.#input(column);
-        // Of what is counted no more is sent than whether it is there.
+        // A count needs no more of a value than whether it is there.
         if (kind !== "count" && (isNested(input.type) || input.type.layout === "null")) {
             throw cannot(kind, input, "nested values and NULLs alone are not in GPU memory");
         }

@@ -39,8 +39,8 @@ interface FlowLoad {
 /**
  * A row that comes from another operator takes an operator so long, in nanoseconds: the kernels that count, write and
  * project it and aggregate it or look it up, and waits of the host in between. Copies of later chunks go on meanwhile.
- * H100, 2^28 rows at 16 GiB: from a join to sums 160 ms, where filling chunks takes 134, to 2^26 groups 119 (67), and
- * from a join to another and to sums 169 (94).
+ * On an H100 queries of 2^28 rows took at 16 GiB, from a join to sums 160 ms, of which filling chunks is expected to
+ * take 140, to 2^26 groups 119 (70), and from a join to another and to sums 169 (98).
  */
 const pipedRowNs = { join: 0.25, sums: 0.25, groups: 0.4 };
 /**
