@@ -2,6 +2,8 @@
 // Group-bys in the most obvious way: the rows of each group, and a loop over them for each aggregate.
 #include <algorithm>
 #include <cmath>
+#include <memory_resource>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -152,24 +154,52 @@ void add_result(const Table& table, const Rows& all, const TableAggregate& aggre
     writer.add(column.at(rows[0]));
 }
 
+// The rows of all groups, one group behind the other. A list for each group would leave behind small blocks, which stay
+// resident: a test watches that.
+class Groups {
+  public:
+    Groups(const Table& table, const ListView<KeyPart>& keys) {
+        const std::vector<uint32_t> group_of = numbers(table, keys);
+        std::exclusive_scan(ends_.begin(), ends_.end(), ends_.begin(), 0U);
+        rows_.resize(table.rows);
+        for (uint64_t row = 0; row < table.rows; ++row) rows_[ends_[group_of[row]]++] = static_cast<uint32_t>(row);
+    }
+    uint64_t size() const { return ends_.size(); }
+    Rows rows(uint64_t group) const {
+        const uint32_t begin = group == 0 ? 0 : ends_[group - 1];
+        return Rows(rows_.begin() + begin, rows_.begin() + ends_[group]);
+    }
+
+  private:
+    // The group of each row; counts those of each in ends_.
+    std::vector<uint32_t> numbers(const Table& table, const ListView<KeyPart>& keys) {
+        std::pmr::monotonic_buffer_resource memory;
+        std::pmr::unordered_map<std::string, uint32_t> index(&memory);
+        std::vector<uint32_t> group_of(table.rows);
+        if (keys.empty()) ends_.push_back(0);
+        for (uint64_t row = 0; row < table.rows; ++row) {
+            const auto next = static_cast<uint32_t>(ends_.size());
+            if (!keys.empty()) group_of[row] = index.emplace(key_of(table, keys, row, true).second, next).first->second;
+            if (group_of[row] == next) ends_.push_back(0);
+            ++ends_[group_of[row]];
+        }
+        return group_of;
+    }
+    std::vector<uint32_t> ends_;
+    std::vector<uint32_t> rows_;
+};
+
 }  // namespace
 
 Table group(spillway_cuda_gpu* gpu, const Table& table, const TableGroupBy& group) {
-    std::unordered_map<std::string, size_t> index;
-    std::vector<Rows> groups;
-    if (group.keys.empty()) groups.emplace_back();
-    for (uint64_t row = 0; row < table.rows; ++row) {
-        const std::string key = key_of(table, group.keys, row, true).second;
-        const auto [at, is_new] = index.emplace(key, group.keys.empty() ? 0 : groups.size());
-        if (is_new && !group.keys.empty()) groups.emplace_back();
-        groups[at->second].push_back(row);
-    }
+    const Groups groups(table, group.keys);
     Table result;
     result.rows = groups.size();
     for (const KeyPart& key : group.keys) {
         const Column& column = table.columns[key.column];
         ColumnWriter writer;
-        for (const Rows& rows : groups) {
+        for (uint64_t i = 0; i < groups.size(); ++i) {
+            const Rows rows = groups.rows(i);
             column.valid(rows[0]) ? writer.add(column.at(rows[0]))
                                   : writer.add_null(column.is_bytes() ? 0 : column.is.width);
         }
@@ -178,7 +208,7 @@ Table group(spillway_cuda_gpu* gpu, const Table& table, const TableGroupBy& grou
     for (const TableAggregate& aggregate : group.aggregates) {
         refuse_unsupported(table, aggregate);
         ColumnWriter writer;
-        for (const Rows& rows : groups) add_result(table, rows, aggregate, writer);
+        for (uint64_t i = 0; i < groups.size(); ++i) add_result(table, groups.rows(i), aggregate, writer);
         const bool chosen = aggregate.kind == Kind::kFirst || aggregate.kind == Kind::kAny ||
                             aggregate.kind == Kind::kMin || aggregate.kind == Kind::kMax;
         const bool bytes = chosen && table.columns[aggregate.column].is_bytes();

@@ -2,6 +2,7 @@
 // Joins in the most obvious way: a map of the build side's keys.
 #include <algorithm>
 #include <cmath>
+#include <memory_resource>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -94,7 +95,10 @@ void check_algorithm(const Table& build, const TableJoin& join) {
 
 Pairs pairs_of(const Table& build, const Table& probe, const TableJoin& join) {
     check_algorithm(build, join);
-    std::unordered_multimap<std::string, int64_t> table;
+    // Few large blocks: what many small ones leave behind stays resident, and a test watches that.
+    std::pmr::monotonic_buffer_resource memory;
+    std::pmr::unordered_multimap<std::string, int64_t> table(&memory);
+    table.reserve(build.rows);
     for (uint64_t row = 0; row < build.rows; ++row) {
         auto [has, key] = key_of(build, join.build_keys, row, join.nulls_equal);
         if (has) table.emplace(std::move(key), static_cast<int64_t>(row));

@@ -87,28 +87,25 @@ Column make_column(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec& is) 
 }
 
 void ColumnWriter::add_value(const std::string& value, bool valid) {
-    values_.push_back(value);
+    values_ += value;
+    ends_.push_back(values_.size());
     valid_.push_back(valid);
     has_null_ = has_null_ || !valid;
 }
 
 Column ColumnWriter::finish(spillway_cuda_gpu* gpu, ColumnKind kind, uint32_t width) {
-    const uint64_t rows = values_.size();
-    uint64_t bytes = 0;
-    for (const std::string& value : values_) bytes += value.size();
+    const uint64_t rows = ends_.size();
     ColumnSpec is{};
     is.kind = kind;
     is.width = width;
     is.nullable = has_null_;
-    is.bytes = kind == ColumnKind::kBytes ? bytes : 0;
+    is.bytes = kind == ColumnKind::kBytes ? values_.size() : 0;
     Column column = make_column(gpu, rows, is);
-    uint64_t at = 0;
-    for (uint64_t row = 0; row < rows; ++row) {
-        if (column.is_bytes()) std::memcpy(column.offsets.data() + row * 8, &at, 8);
-        if (!values_[row].empty()) std::memcpy(column.values.data() + at, values_[row].data(), values_[row].size());
-        at += values_[row].size();
+    if (!values_.empty()) std::memcpy(column.values.data(), values_.data(), values_.size());
+    if (column.is_bytes()) {
+        std::memset(column.offsets.data(), 0, 8);
+        if (rows > 0) std::memcpy(column.offsets.data() + 8, ends_.data(), rows * 8);
     }
-    if (column.is_bytes()) std::memcpy(column.offsets.data() + rows * 8, &at, 8);
     if (has_null_) std::memset(column.validity.data(), 0, column.validity.size());
     for (uint64_t row = 0; has_null_ && row < rows; ++row) {
         if (valid_[row]) column.validity.data()[row / 8] |= static_cast<uint8_t>(1 << row % 8);
