@@ -108,7 +108,7 @@ class SpilledJoin {
         }
     }
 
-    // With the ranges of its rows.
+    // `part` has the ranges of its rows already.
     void plan_group(SpilledPart part, const std::vector<uint64_t>& group) {
         part.partitions = group;
         part.rule = state_.shape.rules.probe;

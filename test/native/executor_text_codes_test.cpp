@@ -8,25 +8,11 @@
 
 #include "executor/streaming/text_codes.hpp"
 #include "support/test.hpp"
+#include "support/texts.hpp"
 
 namespace spillway {
-namespace {
 
 using namespace test;
-
-ByteString bytes_of(const std::string& text) {
-    return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
-
-std::string string_of(ByteString text) {
-    return text.length == 0 ? std::string() : std::string(reinterpret_cast<const char*>(text.bytes), text.length);
-}
-
-std::string nth(int i) {
-    return i % 1000 == 0 ? std::string(static_cast<size_t>(i / 1000), 'x') : "value " + std::to_string(i);
-}
-
-}  // namespace
 
 TEST(text_codes_number_equal_strings_alike) {
     MemoryBudget budget(256 * kMiB);
@@ -80,48 +66,6 @@ TEST(text_codes_of_many_strings_and_threads_are_dense_and_tell_the_strings) {
         EXPECT(budget.used() > 0);
     }
     EXPECT_EQ(budget.used(), 0u);
-}
-
-// Strings that differ in length, in their ends, or only between them, more of them than are remembered.
-TEST(text_codes_of_recent_strings_are_those_of_all) {
-    MemoryBudget budget(256 * kMiB);
-    TextCodes codes(budget);
-    RecentTexts recent(codes);
-    std::vector<std::string> strings;
-    for (size_t length = 0; length <= 40; ++length) {
-        strings.emplace_back(length, 'a');
-        strings.emplace_back(length, '\0');
-        for (size_t at = 0; at < length; ++at) {
-            strings.emplace_back(length, 'a');
-            strings.back()[at] = 'b';
-        }
-    }
-    for (int i = 0; i < 30'000; ++i) strings.push_back(nth(i));
-    const std::set<std::string> different(strings.begin(), strings.end());
-    // Alone, and many at a time, so that strings of one entry come together.
-    for (const size_t together : {size_t{1}, size_t{31}, size_t{300}}) {
-        for (size_t begin = 0; begin < strings.size(); begin += together) {
-            std::vector<ByteString> texts;
-            std::vector<uint32_t> known;
-            for (size_t i = begin; i < std::min(begin + together, strings.size()); ++i) {
-                texts.push_back(bytes_of(strings[i]));
-                known.push_back(codes.find(texts.back()));
-            }
-            std::vector<uint32_t> found(texts.size());
-            recent.find_all(texts.data(), texts.size(), found.data());
-            EXPECT(found == known);
-            recent.add_all(texts.data(), texts.size(), found.data());
-            for (size_t i = 0; i < texts.size(); ++i) {
-                EXPECT(known[i] == TextCodes::kNone || known[i] == found[i]);
-                EXPECT_EQ(codes.find(texts[i]), found[i]);
-                EXPECT(string_of(codes.text(found[i])) == strings[begin + i]);
-            }
-            std::vector<uint32_t> again(texts.size());
-            recent.find_all(texts.data(), texts.size(), again.data());
-            EXPECT(again == found);
-        }
-    }
-    EXPECT_EQ(codes.size(), different.size());
 }
 
 // More strings than are looked up together, some of them new and some twice among those.

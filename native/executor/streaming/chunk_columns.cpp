@@ -101,7 +101,7 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, cons
             if (column.distinct) made.distinct.emplace(tuples_with(*column.distinct, type, made.view));
             if (is_text_extreme(column.part)) {
                 SPILLWAY_CHECK(texts_.extremes != nullptr);
-                if (!groups_) groups_.emplace(tuple_parts(), *texts_.codes);
+                if (!groups_) groups_.emplace(tuple_parts());
             }
             made.width = chunk_width(column, *type);
         }
@@ -146,7 +146,7 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
     SPILLWAY_CHECK(!keys_.empty() && null_byte_ < 0);
     if (as.mode == OutOfCoreKeys::kNumbered) {
         SPILLWAY_CHECK(key_bytes_ == sizeof(uint32_t) && texts_.codes != nullptr);
-        tuples_.emplace(tuple_parts(), *texts_.codes, texts_.known_only);
+        tuples_.emplace(tuple_parts(), texts_.known_only);
         if (as.null_keys == NullKeys::kEqual) nullable_ = false;
         return;
     }
@@ -159,7 +159,7 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
 ChunkWriter ChunkColumns::writer(MemoryBudget& budget) const {
     ChunkWriter made;
     if (encoded_) made.encoder = std::make_unique<RowEncoder>(*encoded_, read_, budget);
-    if (texts_.codes != nullptr) made.texts.emplace(*texts_.codes);
+    if (texts_.codes != nullptr) made.texts = std::make_unique<TextNumbers>(*texts_.codes, budget);
     return made;
 }
 
@@ -178,7 +178,7 @@ KeyTuples ChunkColumns::tuples_with(const KeySpec& spec, const TypePtr& type, si
     value.part.type = type;
     value.view = view;
     parts.push_back(std::move(value));
-    return KeyTuples(std::move(parts), *texts_.codes);
+    return KeyTuples(std::move(parts));
 }
 
 size_t ChunkColumns::view_of(int32_t column) {
@@ -206,7 +206,7 @@ void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, ui
                          uint8_t* chunk, uint64_t at) const {
     if (nullable_) write_key_validity(views, rows, chunk + validity_at_, at);
     if (tuples_) {
-        number_keys(views, rows, chunk + at * key_bytes_);
+        number_keys(views, rows, writer, chunk + at * key_bytes_);
     } else if (writer.encoder != nullptr) {
         encode_keys(views, rows, *writer.encoder, chunk + at * key_bytes_);
     } else {
@@ -224,7 +224,7 @@ void ChunkColumns::write_column(const Column& column, const std::vector<ColumnVi
         write_row_numbers(first_row, rows, column.width, out);
         return;
     }
-    if (column.distinct) return write_distinct(column, views, rows, out);
+    if (column.distinct) return write_distinct(column, views, rows, writer, out);
     if (is_text_extreme(column.from.part)) return write_extremes(column, views, rows, writer, out);
     const ColumnView& view = views[column.view];
     if (!column.from.validity && is_text(*view.type)) {
@@ -240,33 +240,23 @@ void ChunkColumns::write_column(const Column& column, const std::vector<ColumnVi
 
 void ChunkColumns::write_texts(const ColumnView& view, uint64_t first, uint64_t rows, ChunkWriter& writer,
                                uint8_t* out) const {
-    SPILLWAY_CHECK(writer.texts.has_value());
-    ByteString texts[kTupleRows];
-    uint64_t valid_rows[kTupleRows];
-    uint32_t codes[kTupleRows];
+    SPILLWAY_CHECK(writer.texts != nullptr);
     std::memset(out, 0, rows * sizeof(uint32_t));
-    for (uint64_t row = 0; row < rows;) {
-        uint64_t valid = 0;
-        for (; row < rows && valid < kTupleRows; ++row) {
-            const auto of_view = static_cast<int64_t>(first + row);
-            if (!view.is_valid(of_view)) continue;
-            texts[valid] = byte_string(view, of_view);
-            valid_rows[valid++] = row;
-        }
-        writer.texts->add_all(texts, valid, codes);
-        for (uint64_t i = 0; i < valid; ++i) {
-            std::memcpy(out + valid_rows[i] * sizeof(uint32_t), codes + i, sizeof(uint32_t));
-        }
-    }
+    writer.texts->number(view, static_cast<int64_t>(first), static_cast<int64_t>(rows), false,
+                         [out](int64_t row, uint32_t number) {
+                             std::memcpy(out + static_cast<uint64_t>(row) * sizeof number, &number, sizeof number);
+                         });
 }
 
-void ChunkColumns::number_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const {
+void ChunkColumns::number_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer,
+                               uint8_t* out) const {
     const uint64_t bytes = tuples_->bytes();
     std::vector<uint8_t> tuples(kTupleRows * bytes);
     uint32_t numbers[kTupleRows];
     for (uint64_t done = 0; done < rows; done += kTupleRows) {
         const uint64_t count = std::min(kTupleRows, rows - done);
-        tuples_->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
+        tuples_->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), writer.texts.get(),
+                       tuples.data());
         if (texts_.known_only) {
             texts_.codes->find_all(tuples.data(), bytes, count, numbers);
         } else {
@@ -278,7 +268,7 @@ void ChunkColumns::number_keys(const std::vector<ColumnView>& views, uint64_t ro
 
 // Behind the tuple is the number of the column: what was seen of one says nothing of another.
 void ChunkColumns::write_distinct(const Column& column, const std::vector<ColumnView>& views, uint64_t rows,
-                                  uint8_t* out) const {
+                                  ChunkWriter& writer, uint8_t* out) const {
     const uint64_t bytes = column.distinct->bytes();
     const auto number = static_cast<uint32_t>(&column - columns_.data());
     const ColumnView& values = views[column.view];
@@ -289,7 +279,8 @@ void ChunkColumns::write_distinct(const Column& column, const std::vector<Column
     uint8_t is_new[kTupleRows];
     for (uint64_t done = 0; done < rows; done += kTupleRows) {
         const uint64_t count = std::min(kTupleRows, rows - done);
-        column.distinct->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
+        column.distinct->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), writer.texts.get(),
+                               tuples.data());
         uint64_t valid = 0;
         for (uint64_t i = 0; i < count; ++i) {
             if (!values.is_valid(static_cast<int64_t>(done + i))) continue;
@@ -318,7 +309,8 @@ void ChunkColumns::write_extremes(const Column& column, const std::vector<Column
     uint32_t codes[kTupleRows];
     for (uint64_t done = 0; done < rows; done += kTupleRows) {
         const uint64_t count = std::min(kTupleRows, rows - done);
-        groups_->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), tuples.data());
+        groups_->write(views, static_cast<int64_t>(done), static_cast<int64_t>(count), writer.texts.get(),
+                       tuples.data());
         write_texts(values, done, count, writer, reinterpret_cast<uint8_t*>(codes));
         for (uint64_t i = 0; i < count; ++i, out += sizeof(uint64_t)) {
             uint64_t word = 0;
@@ -412,32 +404,14 @@ void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelectio
 // This is what add_key() does with text.
 void ChunkColumns::add_text_key(size_t key, const ColumnView& view, const RowSelection& selection, ChunkWriter& writer,
                                 uint64_t* words, uint8_t* bits, uint64_t at) const {
-    SPILLWAY_CHECK(writer.texts.has_value());
-    const auto& [part, number, place] = keys_[key];
+    SPILLWAY_CHECK(writer.texts != nullptr);
+    const KeyPlace place = keys_[key].place;
     uint64_t* const to = words + place.word * kKeyRows;
     if (place.shift == 0) std::fill_n(to, selection.count, uint64_t{0});
-    ByteString texts[kTupleRows];
-    int64_t valid_rows[kTupleRows];
-    uint32_t codes[kTupleRows];
-    for (int64_t row = 0; row < selection.count;) {
-        uint64_t valid = 0;
-        for (; row < selection.count && valid < kTupleRows; ++row) {
-            if (!view.is_valid(selection[row])) continue;
-            texts[valid] = key_byte_string(part, view, selection[row]);
-            valid_rows[valid++] = row;
-        }
-        if (texts_.known_only) {
-            writer.texts->find_all(texts, valid, codes);
-        } else {
-            writer.texts->add_all(texts, valid, codes);
-        }
-        for (uint64_t i = 0; i < valid; ++i) {
-            if (bits != nullptr && codes[i] == TextCodes::kNone) {
-                clear_bit(bits, static_cast<int64_t>(at) + valid_rows[i]);
-            }
-            to[valid_rows[i]] |= uint64_t{codes[i]} << place.shift;
-        }
-    }
+    writer.texts->number(view, selection.begin, selection.count, texts_.known_only, [&](int64_t row, uint32_t number) {
+        if (bits != nullptr && number == TextCodes::kNone) clear_bit(bits, static_cast<int64_t>(at) + row);
+        to[row] |= uint64_t{number} << place.shift;
+    });
 }
 
 void ChunkColumns::store_words(uint64_t* words, int64_t rows, uint8_t* chunk, uint64_t at) const {

@@ -13,6 +13,7 @@
 #include "executor/streaming/key_tuples.hpp"
 #include "executor/streaming/text_codes.hpp"
 #include "executor/streaming/text_extremes.hpp"
+#include "executor/streaming/text_numbers.hpp"
 #include "model/column_view.hpp"
 #include "transfer/source.hpp"
 
@@ -34,7 +35,7 @@ struct ChunkTexts {
 // it met last.
 struct ChunkWriter {
     std::unique_ptr<RowEncoder> encoder;
-    std::optional<RecentTexts> texts;
+    std::unique_ptr<TextNumbers> texts;  // nullptr: there is no text
 };
 
 // Where the columns of one side lie in the memory of a chunk, and how rows of a source get there.
@@ -84,8 +85,9 @@ class ChunkColumns {
                       ChunkWriter& writer, uint8_t* out) const;
     // Numbers of these texts, 4 bytes each; that of a NULL is 0.
     void write_texts(const ColumnView& view, uint64_t first, uint64_t rows, ChunkWriter& writer, uint8_t* out) const;
-    void number_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
-    void write_distinct(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
+    void number_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer, uint8_t* out) const;
+    void write_distinct(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer,
+                        uint8_t* out) const;
     void write_extremes(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer,
                         uint8_t* out) const;
     std::vector<KeyTuples::Key> tuple_parts() const;

@@ -77,7 +77,7 @@ struct ChunkColumn {
     uint32_t row_number_bytes = 0;  // 4 or 8
     // Instead of the values, bytes that are 1 where a value, compared as this key, is not NULL and comes with the keys
     // of the side for the first time, in whichever row a worker looks at first.
-    std::optional<KeySpec> distinct;
+    std::optional<KeySpec> distinct{};
 };
 
 // What the GPU compares.

@@ -4,13 +4,12 @@
 #include <cstring>
 #include <utility>
 
+#include "base/error.hpp"
 #include "executor/streaming/join_spec.hpp"
 
 namespace spillway {
 
 namespace {
-
-constexpr uint64_t kTextsTogether = 256;
 
 std::vector<KeySpec> specs_of(const std::vector<KeyTuples::Key>& keys) {
     std::vector<KeySpec> specs;
@@ -28,33 +27,19 @@ TuplePlaces::TuplePlaces(const std::vector<KeySpec>& keys) : flag_bytes(static_c
     }
 }
 
-KeyTuples::KeyTuples(std::vector<Key> keys, TextCodes& codes, bool known_only)
-    : keys_(std::move(keys)), places_(specs_of(keys_)), codes_(codes), known_only_(known_only) {}
+KeyTuples::KeyTuples(std::vector<Key> keys, bool known_only)
+    : keys_(std::move(keys)), places_(specs_of(keys_)), known_only_(known_only) {}
 
-void KeyTuples::write_texts(const Key& key, const ColumnView& view, const RowSelection& selection, uint8_t* out) const {
-    ByteString texts[kTextsTogether];
-    int64_t valid_rows[kTextsTogether];
-    uint32_t codes[kTextsTogether];
-    for (int64_t row = 0; row < selection.count;) {
-        uint64_t valid = 0;
-        for (; row < selection.count && valid < kTextsTogether; ++row) {
-            std::memset(out + static_cast<uint64_t>(row) * bytes(), 0, sizeof(uint32_t));
-            if (!view.is_valid(selection[row])) continue;
-            texts[valid] = key_byte_string(key.part, view, selection[row]);
-            valid_rows[valid++] = row;
-        }
-        if (known_only_) {
-            codes_.find_all(texts, valid, codes);
-        } else {
-            codes_.add_all(texts, valid, codes);
-        }
-        for (uint64_t i = 0; i < valid; ++i) {
-            std::memcpy(out + static_cast<uint64_t>(valid_rows[i]) * bytes(), codes + i, sizeof(uint32_t));
-        }
-    }
+void KeyTuples::write_texts(const ColumnView& view, int64_t begin, int64_t rows, TextNumbers& texts,
+                            uint8_t* out) const {
+    for (int64_t i = 0; i < rows; ++i) std::memset(out + static_cast<uint64_t>(i) * bytes(), 0, sizeof(uint32_t));
+    texts.number(view, begin, rows, known_only_, [&](int64_t row, uint32_t number) {
+        std::memcpy(out + static_cast<uint64_t>(row) * bytes(), &number, sizeof number);
+    });
 }
 
-void KeyTuples::write(const std::vector<ColumnView>& views, int64_t begin, int64_t rows, uint8_t* out) const {
+void KeyTuples::write(const std::vector<ColumnView>& views, int64_t begin, int64_t rows, TextNumbers* texts,
+                      uint8_t* out) const {
     const RowSelection selection{begin, nullptr, rows};
     for (int64_t i = 0; i < rows; ++i) std::memset(out + static_cast<uint64_t>(i) * bytes(), 0, places_.flag_bytes);
     for (size_t k = 0; k < keys_.size(); ++k) {
@@ -62,7 +47,8 @@ void KeyTuples::write(const std::vector<ColumnView>& views, int64_t begin, int64
         const ColumnView& view = views[key.view];
         uint8_t* const first = out + places_.offsets[k];
         if (is_text_key(key.part.spec)) {
-            write_texts(key, view, selection, first);
+            SPILLWAY_CHECK(texts != nullptr);
+            write_texts(view, begin, rows, *texts, first);
         } else {
             normalize_bytes(key.part, view, selection, first, bytes());
         }

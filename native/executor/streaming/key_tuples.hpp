@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cpu/row/key_normalizer.hpp"
-#include "executor/streaming/text_codes.hpp"
+#include "executor/streaming/text_numbers.hpp"
 #include "model/column_type.hpp"
 #include "model/column_view.hpp"
 #include "model/row_layout.hpp"
@@ -32,20 +32,19 @@ class KeyTuples {
         KeyPart part;
         size_t view = 0;
     };
-    // codes: numbers for text; it must outlive this. known_only: text that has none gets none, and TextCodes::kNone
-    // stands for it.
-    KeyTuples(std::vector<Key> keys, TextCodes& codes, bool known_only = false);
+    // known_only: text that has no number gets none, and TextCodes::kNone stands for it.
+    explicit KeyTuples(std::vector<Key> keys, bool known_only = false);
 
     uint32_t bytes() const { return places_.bytes; }
-    // Rows [begin, begin + rows) of the views, one behind the other.
-    void write(const std::vector<ColumnView>& views, int64_t begin, int64_t rows, uint8_t* out) const;
+    // Rows [begin, begin + rows) of the views, one behind the other. texts: nullptr where no key is text.
+    void write(const std::vector<ColumnView>& views, int64_t begin, int64_t rows, TextNumbers* texts,
+               uint8_t* out) const;
 
   private:
-    void write_texts(const Key& key, const ColumnView& view, const RowSelection& selection, uint8_t* out) const;
+    void write_texts(const ColumnView& view, int64_t begin, int64_t rows, TextNumbers& texts, uint8_t* out) const;
 
     const std::vector<Key> keys_;
     const TuplePlaces places_;
-    TextCodes& codes_;
     const bool known_only_;
 };
 

@@ -16,7 +16,7 @@ constexpr const char* kPurpose = "text and keys that the GPU compares by numbers
 constexpr uint64_t kSlotsMin = 64;
 constexpr uint64_t kBytesMin = 4 << 10;
 constexpr uint64_t kBytesMax = 4 << 20;
-constexpr uint64_t kCodesMax = TextCodes::kNone;
+constexpr uint64_t kCodesMax = TextCodes::kNone - 1;
 constexpr uint64_t kTogether = 32;  // strings whose memory is waited for at once: more than a core has under way
 
 uint64_t hash_of(ByteString text) {
@@ -27,31 +27,6 @@ uint64_t hash_of(ByteString text) {
 uint64_t tag_of(uint64_t hash) {
     return hash >> 20 << 32;
 }
-
-template <class Word>
-uint64_t load_word(const uint8_t* bytes) {
-    Word word;
-    std::memcpy(&word, bytes, sizeof word);
-    return word;
-}
-
-// The first and the last bytes of a string, which may overlap: with its length they tell strings of up to 16 bytes
-// apart. Nothing outside of the string is read.
-struct Ends {
-    uint64_t first = 0;
-    uint64_t last = 0;
-};
-
-Ends ends_of(ByteString text) {
-    const uint8_t* const p = text.bytes;
-    const uint64_t length = text.length;
-    if (length >= 8) return {load_word<uint64_t>(p), load_word<uint64_t>(p + length - 8)};
-    if (length >= 4) return {load_word<uint32_t>(p), load_word<uint32_t>(p + length - 4)};
-    if (length >= 2) return {load_word<uint16_t>(p), load_word<uint16_t>(p + length - 2)};
-    return {length == 1 ? uint64_t{*p} : 0, 0};
-}
-
-constexpr uint64_t kWholeInEnds = 16;
 
 bool same(ByteString a, ByteString b) {
     return a.length == b.length && (a.length == 0 || std::memcmp(a.bytes, b.bytes, a.length) == 0);
@@ -245,64 +220,6 @@ void TextCodes::grow(Shard& shard) {
     }
     shard.table.store(table.get(), std::memory_order_release);
     shard.tables.push_back(std::move(table));
-}
-
-RecentTexts::Place RecentTexts::place_of(ByteString text) {
-    const Ends ends = ends_of(text);
-    const uint64_t mixed = (ends.first ^ (ends.last << 29 | ends.last >> 35) ^ text.length) * 0x9e3779b97f4a7c15ULL;
-    return {ends.first, ends.last, entries_[mixed >> (64 - kEntryBits)]};
-}
-
-void RecentTexts::keep(ByteString text, uint32_t code) {
-    const Place place = place_of(text);
-    Entry& entry = place.entry;
-    entry.first = place.first;
-    entry.last = place.last;
-    // A length that the entry cannot hold is a string that it never finds.
-    entry.length = static_cast<uint32_t>(text.length);
-    entry.code = text.length == entry.length ? code : TextCodes::kNone;
-    if (entry.code != TextCodes::kNone && text.length > kWholeInEnds) entry.bytes = codes_.text(code).bytes;
-}
-
-template <class LookUp>
-void RecentTexts::numbers_of(const ByteString* texts, uint64_t count, uint32_t* codes, const LookUp& look_up) {
-    ByteString missing[kTogether];
-    uint64_t missing_at[kTogether];
-    uint32_t found[kTogether];
-    for (uint64_t done = 0; done < count; done += kTogether) {
-        uint64_t missed = 0;
-        for (uint64_t i = done; i < std::min(done + kTogether, count); ++i) {
-            const ByteString text = texts[i];
-            const Place place = place_of(text);
-            const Entry& entry = place.entry;
-            const bool is_known =
-                entry.code != TextCodes::kNone && entry.first == place.first && entry.last == place.last &&
-                entry.length == text.length &&
-                (text.length <= kWholeInEnds || std::memcmp(entry.bytes, text.bytes, text.length) == 0);
-            codes[i] = entry.code;
-            if (is_known) continue;
-            missing[missed] = text;
-            missing_at[missed++] = i;
-        }
-        if (missed == 0) continue;
-        look_up(missing, missed, found);
-        for (uint64_t i = 0; i < missed; ++i) {
-            codes[missing_at[i]] = found[i];
-            keep(missing[i], found[i]);
-        }
-    }
-}
-
-void RecentTexts::add_all(const ByteString* texts, uint64_t count, uint32_t* codes) {
-    numbers_of(texts, count, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
-        codes_.add_all(missing, missed, found);
-    });
-}
-
-void RecentTexts::find_all(const ByteString* texts, uint64_t count, uint32_t* codes) {
-    numbers_of(texts, count, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
-        codes_.find_all(missing, missed, found);
-    });
 }
 
 }  // namespace spillway

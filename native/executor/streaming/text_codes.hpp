@@ -20,13 +20,14 @@ namespace spillway {
 // tables count in the budget, and stay until the end.
 class TextCodes {
   public:
+    // Neither this nor the number below is anybody's.
     static constexpr uint32_t kNone = ~0U;
 
     explicit TextCodes(MemoryBudget& budget);
     TextCodes(const TextCodes&) = delete;
 
     // The number of the string, which is the next one if it has none yet; is_new: whether that is so. Throws
-    // kBudgetTooSmall, and kUnsupportedType for more than 2^32 - 1 strings.
+    // kBudgetTooSmall, and kUnsupportedType for more than 2^32 - 2 strings.
     uint32_t add(ByteString text, bool* is_new = nullptr);
     // The same of `count` strings, or of so many of `length` bytes each, one behind the other. Waits for memory once
     // for many of them where each would wait for its own places in a table that no cache holds. is_new: [count] bytes,
@@ -79,43 +80,6 @@ class TextCodes {
     std::vector<std::atomic<ByteString*>> parts_;  // of the strings by their numbers
     std::vector<Buffer> parts_memory_;
     std::atomic<uint64_t> next_{0};
-};
-
-// The numbers of the strings that one thread met last, in front of the table that all threads share: most columns of
-// text repeat few strings, and those are found here in one cache line, by their first and last bytes. What is not here
-// is looked up in that table many at a time.
-class RecentTexts {
-  public:
-    explicit RecentTexts(TextCodes& codes) : codes_(codes), entries_(kEntries) {}
-
-    // These do what those of TextCodes do.
-    void add_all(const ByteString* texts, uint64_t count, uint32_t* codes);
-    void find_all(const ByteString* texts, uint64_t count, uint32_t* codes);
-
-  private:
-    static constexpr uint64_t kEntryBits = 13;  // 256 KiB of entries: most L2 caches hold them
-    static constexpr uint64_t kEntries = uint64_t{1} << kEntryBits;
-    // The ends are all of a string of up to 16 bytes; `bytes` are those of the shared table, for longer ones.
-    struct Entry {
-        uint64_t first = 0;
-        uint64_t last = 0;
-        const uint8_t* bytes = nullptr;
-        uint32_t length = 0;
-        uint32_t code = TextCodes::kNone;
-    };
-    // The ends of a string, which may overlap, and the entry where it is if it is known.
-    struct Place {
-        uint64_t first;
-        uint64_t last;
-        Entry& entry;
-    };
-    Place place_of(ByteString text);
-    void keep(ByteString text, uint32_t code);
-    template <class LookUp>
-    void numbers_of(const ByteString* texts, uint64_t count, uint32_t* codes, const LookUp& look_up);
-
-    TextCodes& codes_;
-    std::vector<Entry> entries_;
 };
 
 }  // namespace spillway

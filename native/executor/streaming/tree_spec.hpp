@@ -39,7 +39,7 @@ struct TreeJoinResult {
     std::vector<ResultColumn> columns;
     int32_t presence = -1;  // as in OutOfCoreStage
     // By flow: output column with the row numbers of its source, all bits set where there is no row; -1: none.
-    std::vector<int32_t> row_numbers;
+    std::vector<int32_t> row_numbers{};
 };
 
 struct TreeGroupResult {

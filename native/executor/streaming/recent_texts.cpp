@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/streaming/recent_texts.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace spillway {
+
+namespace {
+
+constexpr uint64_t kTogether = 32;            // as many as the shared table looks up at a time
+constexpr uint64_t kWindow = 8192;            // texts after which it thinks of growing
+constexpr uint64_t kPassedBy = 15 * kWindow;  // texts that are looked up in the shared table before it tries again
+constexpr uint64_t kSpare = 16;               // of the memory that is free, it takes this part at most
+constexpr uint64_t kWholeInWords = 16;
+
+template <class Word>
+uint64_t load_word(const uint8_t* bytes) {
+    Word word;
+    std::memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+// The lowest n bytes of a word, n <= 8.
+constexpr uint64_t kMasks[9] = {
+    0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffff, 0xffffffffffff, 0xffffffffffffff, 0xffffffffffffffff};
+
+// Up to 8 bytes with zeros behind them. Reads nothing else.
+uint64_t word_of(const uint8_t* bytes, uint64_t length) {
+    if (length == 8) return load_word<uint64_t>(bytes);
+    if (length >= 4) {
+        return load_word<uint32_t>(bytes) | load_word<uint32_t>(bytes + length - 4) << (8 * (length - 4));
+    }
+    if (length >= 2) {
+        return load_word<uint16_t>(bytes) | load_word<uint16_t>(bytes + length - 2) << (8 * (length - 2));
+    }
+    return length == 1 ? uint64_t{*bytes} : 0;
+}
+
+uint64_t mixed(uint64_t hash, uint64_t word) {
+    hash ^= word;
+    return (hash << 29 | hash >> 35) * 0x9e3779b97f4a7c15ULL;
+}
+
+}  // namespace
+
+// With its length, the first 8 bytes and the next 8, of longer ones the last 8, tell strings of up to 16 bytes apart.
+inline RecentTexts::Key RecentTexts::key_of(ByteString text, const uint8_t* readable_end) {
+    const uint8_t* const p = text.bytes;
+    const uint64_t length = text.length;
+    Key key;
+    if (reinterpret_cast<uintptr_t>(p) + kWholeInWords <= reinterpret_cast<uintptr_t>(readable_end)) {
+        // No branches: lengths that change from row to row would be guessed wrong.
+        key.first = load_word<uint64_t>(p) & kMasks[std::min<uint64_t>(length, 8)];
+        key.last = load_word<uint64_t>(p + (length > kWholeInWords ? length - 8 : 8)) &
+                   kMasks[std::min<uint64_t>(std::max<uint64_t>(length, 8) - 8, 8)];
+    } else {
+        key.first = word_of(p, std::min<uint64_t>(length, 8));
+        key.last = length > kWholeInWords ? load_word<uint64_t>(p + length - 8)
+                   : length > 8           ? word_of(p + 8, length - 8)
+                                          : 0;
+    }
+    key.hash = mixed(mixed(length, key.first), key.last);
+    if (length > kWholeInWords) {
+        // All of what lies between, up to 32 bytes. Of longer ones, texts that differ elsewhere share a set.
+        key.hash = mixed(mixed(key.hash, load_word<uint64_t>(p + 8)), load_word<uint64_t>(p + length - 16));
+        key.hash = mixed(key.hash, load_word<uint64_t>(p + length / 2));
+    }
+    return key;
+}
+
+// 0: the entry is of that string, or of one that has the same words and length.
+inline uint64_t RecentTexts::difference(const Entry& entry, const Key& key, uint64_t length) {
+    return (entry.first ^ key.first) | (entry.last ^ key.last) | (entry.length_and_one ^ (length + 1));
+}
+
+inline bool RecentTexts::has_bytes(const Entry& entry, ByteString text) {
+    return text.length <= kWholeInWords || std::memcmp(entry.bytes, text.bytes, text.length) == 0;
+}
+
+void RecentTexts::keep(ByteString text, const Key& key, uint32_t code) {
+    if (code == TextCodes::kNone || text.length >= TextCodes::kNone) return;
+    Set& set = set_of(key.hash);
+    if (set.entries[0].code == code) return;  // it came twice among those that were looked up together
+    set.entries[1] = set.entries[0];
+    set.entries[0] = {key.first, key.last, text.length > kWholeInWords ? codes_.text(code).bytes : nullptr,
+                      static_cast<uint32_t>(text.length + 1), code};
+}
+
+// Two to four sets for each string there is: the others in its set are 1/4 to 1/2 on average, so that 3 to 9 strings of
+// 100 share one with two or more, and are sometimes not found. Where few are found even with all sets, looking here
+// costs more than it saves.
+void RecentTexts::count(uint64_t texts, uint64_t missed) {
+    seen_ += texts;
+    missed_ += missed;
+    if (seen_ < kWindow) return;
+    const uint64_t sets = sets_.size();
+    if (missed_ > seen_ / 16) grow(std::min(std::bit_ceil(2 * codes_.size()), kSetsMax));
+    if (missed_ > seen_ / 4 * 3 && sets_.size() == sets) passing_by_ = kPassedBy;
+    seen_ = 0;
+    missed_ = 0;
+}
+
+void RecentTexts::grow(uint64_t sets) {
+    if (sets <= sets_.size() || budget_.free() / kSpare < sets * sizeof(Set)) return;
+    std::optional<Reservation> reservation = budget_.try_reserve(sets * sizeof(Set));
+    if (!reservation) return;
+    reservation_ = std::move(*reservation);
+    std::vector<Set> before(sets);
+    std::swap(sets_, before);
+    shift_ = 64 - static_cast<uint32_t>(std::countr_zero(sets));
+    for (const Set& set : before) {
+        for (const Entry* entry : {&set.entries[1], &set.entries[0]}) {
+            if (entry->length_and_one == 0) continue;
+            const ByteString text = codes_.text(entry->code);
+            keep(text, key_of(text, nullptr), entry->code);
+        }
+    }
+}
+
+template <class LookUp>
+void RecentTexts::numbers_of(const TextBatch& batch, uint32_t* codes, const LookUp& look_up) {
+    if (passing_by_ > 0) {
+        passing_by_ -= std::min(passing_by_, batch.count);
+        return look_up(batch.texts, batch.count, codes);
+    }
+    ByteString missing[kTogether];
+    Key missing_keys[kTogether];
+    uint64_t missing_at[kTogether];
+    uint32_t found[kTogether];
+    uint64_t missed_all = 0;
+    for (uint64_t done = 0; done < batch.count; done += kTogether) {
+        const uint64_t end = std::min(done + kTogether, batch.count);
+        uint64_t missed = 0;
+        for (uint64_t i = done; i < end; ++i) {
+            const ByteString text = batch.texts[i];
+            const Key key = key_of(text, batch.readable_end);
+            const Set& set = set_of(key.hash);
+            const bool is_first = difference(set.entries[0], key, text.length) == 0;
+            const Entry& entry = set.entries[is_first ? 0 : 1];
+            if ((is_first || difference(entry, key, text.length) == 0) && has_bytes(entry, text)) {
+                codes[i] = entry.code;
+                continue;
+            }
+            missing[missed] = text;
+            missing_keys[missed] = key;
+            missing_at[missed++] = i;
+        }
+        if (missed == 0) continue;
+        missed_all += missed;
+        look_up(missing, missed, found);
+        for (uint64_t i = 0; i < missed; ++i) {
+            codes[missing_at[i]] = found[i];
+            keep(missing[i], missing_keys[i], found[i]);
+        }
+    }
+    count(batch.count, missed_all);
+}
+
+void RecentTexts::add_all(const TextBatch& texts, uint32_t* codes) {
+    numbers_of(texts, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
+        codes_.add_all(missing, missed, found);
+    });
+}
+
+void RecentTexts::find_all(const TextBatch& texts, uint32_t* codes) {
+    numbers_of(texts, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
+        codes_.find_all(missing, missed, found);
+    });
+}
+
+}  // namespace spillway

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "executor/streaming/recent_texts.hpp"
+#include "model/column_view.hpp"
+
+namespace spillway {
+
+// What one worker has of its own to number the texts of a column's rows, while it reads one source.
+class TextNumbers {
+  public:
+    TextNumbers(TextCodes& codes, MemoryBudget& budget) : recent_(codes, budget) {}
+
+    // Calls use(row, number) for each of the rows [begin, begin + rows) that is not NULL; `row` counts from `begin`.
+    // view: of text or binary, or of a dictionary of those. known_only: a text that has no number gets none, and
+    // TextCodes::kNone stands for it.
+    template <class Use>
+    void number(const ColumnView& view, int64_t begin, int64_t rows, bool known_only, const Use& use) {
+        if (std::vector<uint32_t>* const numbers = of_values(view, known_only)) {
+            for (int64_t row = 0; row < rows; ++row) {
+                if (view.is_valid(begin + row)) use(row, number_of_value(view, begin + row, known_only, *numbers));
+            }
+            return;
+        }
+        for (int64_t row = 0; row < rows; row += kTogether) {
+            const TextBatch batch = gather(view, begin + row, std::min(kTogether, rows - row));
+            look_up(batch, known_only);
+            for (uint64_t i = 0; i < batch.count; ++i) use(row + rows_[i], codes_[i]);
+        }
+    }
+
+  private:
+    static constexpr int64_t kTogether = 256;
+    static constexpr int64_t kValuesMax = 1 << 16;  // 256 KiB of numbers
+
+    std::vector<uint32_t>* of_values(const ColumnView& view, bool known_only);
+    uint32_t number_of_value(const ColumnView& view, int64_t row, bool known_only, std::vector<uint32_t>& numbers);
+    TextBatch gather(const ColumnView& view, int64_t begin, int64_t rows);
+    template <class Offset>
+    TextBatch gather_offsets(const ColumnView& view, int64_t begin, int64_t rows);
+    void look_up(const TextBatch& batch, bool known_only);
+
+    RecentTexts recent_;
+    // Of dictionaries with few values, the numbers that these have as far as somebody asked.
+    std::map<std::pair<const Dictionary*, bool>, std::vector<uint32_t>> of_values_;
+    ByteString texts_[kTogether];
+    int64_t rows_[kTogether];  // of the texts
+    uint32_t codes_[kTogether];
+};
+
+}  // namespace spillway
