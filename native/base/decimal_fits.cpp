@@ -3,7 +3,7 @@
 
 namespace spillway {
 
-bool decimal_fits(const uint64_t* sum, uint32_t value_words) {
+bool decimal_fits_exactly(const uint64_t* sum, uint32_t value_words) {
     constexpr uint32_t kWordsMax = 5;
     const uint32_t words = value_words + 1;
     const bool negative = static_cast<int64_t>(sum[words - 1]) < 0;

@@ -97,6 +97,31 @@ TEST(group_by_decimal_sums) {
     EXPECT_EQ(nearest_decimal_mean(small, 1, 0), -3.0);
 }
 
+// Most sums are told to fit by their highest bits alone.
+TEST(group_by_decimals_fit_as_they_do_digit_by_digit) {
+    for (const uint32_t words : {2U, 4U}) {
+        for (uint32_t bit = 0; bit < 64 * words; ++bit) {
+            for (const int more : {-1, 0, 1}) {
+                // Plus and minus 2^bit, and the numbers beside it.
+                for (const bool negative : {false, true}) {
+                    uint64_t sum[5] = {};
+                    sum[bit / 64] = uint64_t{1} << bit % 64;
+                    for (uint32_t i = 0; negative && i <= words; ++i) sum[i] = i < bit / 64 ? 0 : ~sum[i];
+                    if (negative) sum[bit / 64] += 1;
+                    const uint64_t before = sum[0];
+                    sum[0] += static_cast<uint64_t>(more);
+                    const bool carries = (more > 0 && sum[0] < before) || (more < 0 && sum[0] > before);
+                    for (uint32_t i = 1; carries && i <= words; ++i) {
+                        sum[i] += static_cast<uint64_t>(more);
+                        if (sum[i] != (more > 0 ? 0 : ~0ULL)) break;
+                    }
+                    EXPECT_EQ(decimal_fits(sum, words), decimal_fits_exactly(sum, words));
+                }
+            }
+        }
+    }
+}
+
 TEST(group_by_decimals_of_several_words) {
     // A negative number whose lowest words are 0: the one that is added to its complement goes through them.
     const uint64_t low_words_zero[5] = {0, 0, ~0ULL, ~0ULL, ~0ULL};

@@ -229,23 +229,47 @@ class GroupValues {
         return true;
     }
 
-    // Sums of 128 bits, in one part or two, which fit.
-    void write_wide_sums(uint64_t rows, uint8_t* out) const {
-        for (uint64_t row = 0; row < rows; ++row) {
-            const __int128 sum = integer_sum(row);
-            std::memcpy(out + row * sizeof sum, &sum, sizeof sum);
+    // Calls use(row, sum) for the integer sums of all rows, in one part or two. What it reads by is in variables of its
+    // own: bytes that `use` writes could be those of this object, as far as the compiler knows, which would look them
+    // up for each row.
+    template <class Use>
+    void for_sums(uint64_t rows, const Use& use) const {
+        const uint8_t* const low = at(column_.value, 0);
+        const uint8_t* const high = column_.high < 0 ? nullptr : at(column_.high, 0);
+        const auto stride = [this](int32_t output) { return outputs_.widths[static_cast<size_t>(output)]; };
+        SPILLWAY_CHECK(stride(column_.value) == sizeof(uint64_t));
+        SPILLWAY_CHECK(high == nullptr || stride(column_.high) == sizeof(uint64_t));
+        const auto part = [](const uint8_t* words, uint64_t row) {
+            uint64_t word = 0;
+            std::memcpy(&word, words + row * sizeof word, sizeof word);
+            return word;
+        };
+        const auto all = [&](const auto& extended) {
+            for (uint64_t row = 0; high == nullptr && row < rows; ++row) use(row, extended(part(low, row)));
+            for (uint64_t row = 0; high != nullptr && row < rows; ++row) {
+                const auto below = static_cast<__int128>(part(low, row));
+                use(row, extended(part(high, row)) * (__int128{1} << 32) + below);
+            }
+        };
+        if (column_.number == cuda::ValueKind::kSigned) {
+            all([](uint64_t word) { return static_cast<__int128>(static_cast<int64_t>(word)); });
+        } else {
+            all([](uint64_t word) { return static_cast<__int128>(word); });
         }
     }
-    // Sums of 64 bits, in one part or two.
+    // Sums of 128 bits, which fit.
+    void write_wide_sums(uint64_t rows, uint8_t* out) const {
+        for_sums(rows, [out](uint64_t row, __int128 sum) { std::memcpy(out + row * sizeof sum, &sum, sizeof sum); });
+    }
+    // Sums of 64 bits.
     void write_sums(uint64_t rows, uint8_t* out) const {
         const SumRange range = sum_range();
         bool fits = true;
-        for (uint64_t row = 0; row < rows; ++row) {
-            const __int128 sum = integer_sum(row);
-            fits = fits && sum >= range.least && sum <= range.most;
+        for_sums(rows, [&fits, out, least = range.least, most = range.most](uint64_t row, __int128 sum) {
+            fits = fits & (sum >= least) & (sum <= most);
             const auto bits = static_cast<uint64_t>(sum);
             std::memcpy(out + row * sizeof bits, &bits, sizeof bits);
-        }
+        });
         if (!fits) overflow(range.name);
     }
 
