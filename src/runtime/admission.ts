@@ -81,6 +81,16 @@ export class Admission {
         if (this.#tables.delete(owner)) this.#serve();
     }
 
+    /** What a query is granted that runs alone; all there is where it needs more. */
+    public grantedAlone({ minimumBytes, wantedBytes, waitsForUser }: MemoryRequest): number {
+        const limitBytes = this.#limitBytes();
+        const mostBytes = waitsForUser ? shareOf(limitBytes, 0) : limitBytes;
+        const wished = wishedBytes(wantedBytes);
+        if (wished <= mostBytes) return Math.floor(wished);
+        const least = minimumBytes();
+        return Math.floor(Math.min(Math.max(wished, least), Math.max(mostBytes, least), limitBytes));
+    }
+
     /** `onCancel` registers what is to happen when the query is cancelled while it waits. */
     public async admit(
         request: MemoryRequest,

@@ -17,7 +17,7 @@ import { QueryPlanner, type PlanQuery } from "../planner/plan-query.js";
 import { DeviceMemory } from "../planner/streaming/device-memory.js";
 import { defaultPolicy, type Policy } from "../planner/policy.js";
 import { samplingPolicy } from "../planner/statistics.js";
-import { Admission } from "./admission.js";
+import { Admission, type MemoryRequest } from "./admission.js";
 import { QueryDevice, type DeviceOptions } from "./query-device.js";
 import { IdleTrim } from "./idle-trim.js";
 import { collectGarbage, droppedBatches } from "../execute/dropped-batches.js";
@@ -236,16 +236,18 @@ export class QueryRunner {
         return batchRows === undefined ? query : { ...query, batchRows };
     }
 
-    /** Part of the budget for a query, once it is free; given back when the job ends, or by `release`. */
-    public async admit(job: Job, planner: QueryPlanner): Promise<{ bytes: number; release: () => void }> {
+    #memoryRequest(planner: QueryPlanner): MemoryRequest {
         const { query } = planner;
-        const waitsForUser = query.sink === "batches" || readsStream(query.root);
-        const request = {
+        return {
             wantedBytes: Math.max(planner.wantedBytes(), this.device.wantedBytes(planner)),
             minimumBytes: () => planner.minimumBytes(),
-            waitsForUser
+            waitsForUser: query.sink === "batches" || readsStream(query.root)
         };
-        const grant = await this.admission.admit(request, (cancel) => job.onCancel(cancel));
+    }
+
+    /** Part of the budget for a query, once it is free; given back when the job ends, or by `release`. */
+    public async admit(job: Job, planner: QueryPlanner): Promise<{ bytes: number; release: () => void }> {
+        const grant = await this.admission.admit(this.#memoryRequest(planner), (cancel) => job.onCancel(cancel));
         job.onEnd(grant.release);
         // Batches of earlier queries that their readers have dropped take the room that the budget had then.
         const memory = (): NativeDelivered => this.#delivered();
@@ -266,7 +268,8 @@ export class QueryRunner {
             const policy = this.samplingPolicy(query.debug, node);
             const statistics = await this.statistics.collect(job, node, policy, this.threads);
             const planned = { ...query, statistics };
-            const host = new QueryPlanner(planned).plan(query.budgetBytes);
+            const planner = new QueryPlanner(planned);
+            const host = planner.plan(this.admission.grantedAlone(this.#memoryRequest(planner)));
             return new Explanation(await this.device.choose(planned, host, false));
         });
     }

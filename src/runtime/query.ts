@@ -198,8 +198,9 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
     }
 
     /**
-     * The plan: stages, sizes, reservations and predicted times. Text by `String()`, data by `.plan`. Counting needs
-     * fewer columns than rows do, so its plan may be another one: `result` says what is to be explained.
+     * The plan, for the memory that the query gets when it runs alone: stages, sizes, reservations and predicted times.
+     * Text by `String()`, data by `.plan`. Counting needs fewer columns than rows do, so its plan may be another one:
+     * `result` says what is to be explained.
      */
     public async explain(options?: ExplainOptions): Promise<Explanation> {
         return await this._runner.explain(this._node, checkExplainOptions(options), this._debug);

@@ -84,21 +84,27 @@ export function fillMs({ workers, profile }: Pick<Movers, "workers" | "profile">
  */
 export const outOfCoreStartMs = 2;
 
-/** Texts that a worker finds in a cache line of its own: those that it met last (native/executor/streaming). */
-const recentTexts = 8192;
+/** Cache lines in which a worker finds the texts that it met last, two in each: at least, and at most. */
+const recentTextSets = { least: 2 ** 10, most: 2 ** 15 };
 /**
  * What a worker takes for another one, in nanoseconds, which it looks up in the table of all workers. 16 workers of an
- * H100's host read 15 million rows of 10,000 texts in 58 ms, of which 0.42 are looked up by the formula below. When
- * they remembered 1,024, which makes it 0.9, the query took 121.
+ * H100's host read 15 million rows of 10,000 texts in 58 ms when each remembered 8,192 of them, one in a place, so that
+ * it looked up 0.42 of them, and a query took 121 ms when each remembered 1,024, and looked up 0.9.
  */
 const otherTextNs = 105;
+
+/** Share of texts that are found so: each shares its line with as many others as chance has it (Poisson). */
+function recentShare(distinct: number): number {
+    const wanted = 2 ** Math.ceil(Math.log2(2 * distinct));
+    const others = distinct / Math.min(recentTextSets.most, Math.max(recentTextSets.least, wanted));
+    // All where there is at most one other. Of k that share a line, two of k are the last ones.
+    return (2 * (1 - Math.exp(-others))) / others - Math.exp(-others);
+}
 
 /** Time in which workers look up so many texts of so many different ones, beside what each takes as a text. */
 export function otherTextsMs({ workers }: Pick<Movers, "workers">, texts: number, distinct: number): number {
     if (texts === 0 || distinct <= 0) return 0;
-    // Each has one place. The text that was there last is the next one, too, for one of those that share it.
-    const recent = (recentTexts / distinct) * (1 - Math.exp(-distinct / recentTexts));
-    return (texts * (1 - recent) * otherTextNs) / (Math.max(1, workers) * nsPerMs);
+    return (texts * (1 - recentShare(distinct)) * otherTextNs) / (Math.max(1, workers) * nsPerMs);
 }
 
 /**
