@@ -2,6 +2,7 @@
 #include "transfer/slice_reader.hpp"
 
 #include <cstring>
+#include <type_traits>
 
 #include "base/bit_range.hpp"
 #include "base/checked_size.hpp"
@@ -16,16 +17,21 @@ constexpr uint64_t kTailBytes = 64;
 // What an absent or empty buffer is shown as; also the only offset of an empty column.
 alignas(64) constexpr uint8_t kNoBytes[64] = {};
 
+// Is none of them negative, and none less than the one before?
 template <class Offset>
-bool offsets_monotone(const uint8_t* offsets, int64_t rows) {
-    // No early exit: the loop has to vectorize, corrupt files are rare.
-    bool bad = false;
+bool offsets_rise(const uint8_t* offsets, int64_t rows) {
+    // No early exit, and no comparisons, which vectors of 64-bit values do not have everywhere: the loop has to
+    // vectorize, corrupt files are rare. A difference of two that are not negative has the sign that it should have.
+    using Bits = std::make_unsigned_t<Offset>;
+    Bits signs = 0;
     for (int64_t i = 0; i < rows; ++i) {
-        Offset pair[2];
-        std::memcpy(pair, offsets + i * static_cast<int64_t>(sizeof(Offset)), sizeof pair);
-        bad |= pair[1] < pair[0];
+        Bits begin;
+        Bits end;
+        std::memcpy(&begin, offsets + i * static_cast<int64_t>(sizeof(Offset)), sizeof begin);
+        std::memcpy(&end, offsets + (i + 1) * static_cast<int64_t>(sizeof(Offset)), sizeof end);
+        signs |= begin | end | (end - begin);
     }
-    return !bad;
+    return static_cast<Offset>(signs) >= 0;
 }
 
 int64_t load_offset(const uint8_t* offset, int32_t width) {
@@ -126,10 +132,10 @@ SliceReader::OffsetRange SliceReader::read_offsets(const Slice& slice, NodeScrat
     const int32_t width = slice.plan.type->byte_width;
     view.offsets =
         fetch_structure(slice, slice.buffer(1), slice.row * width, (slice.rows + 1) * width, scratch.offsets);
-    const bool monotone = width == 8 ? offsets_monotone<int64_t>(view.offsets, slice.rows)
-                                     : offsets_monotone<int32_t>(view.offsets, slice.rows);
+    const bool rise =
+        width == 8 ? offsets_rise<int64_t>(view.offsets, slice.rows) : offsets_rise<int32_t>(view.offsets, slice.rows);
     const OffsetRange range{load_offset(view.offsets, width), load_offset(view.offsets + slice.rows * width, width)};
-    if (!monotone || range.first < 0) {
+    if (!rise) {
         throw slice.corrupt("has offsets that are negative or decrease in rows " + std::to_string(slice.row) + " to " +
                             std::to_string(slice.row + slice.rows));
     }

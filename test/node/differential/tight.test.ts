@@ -70,7 +70,7 @@ async function leastBudget(joinCase: JoinCase, debug: Debug, wanted: (plan: Plan
     for (let host = mebibyte; host < 64 * mebibyte; host = Math.ceil(host * 1.1)) {
         const fits = await withJoin(joinCase, host, debug, async (query) => {
             try {
-                return wanted((await query.explain()).plan);
+                return wanted((await query.explain({ result: "file" })).plan);
             } catch (error) {
                 expect(error).toMatchObject({ code: "BUDGET_TOO_SMALL" });
                 return false;
@@ -110,7 +110,9 @@ describe("joins that are short of memory equal the reference:", () => {
             const joinCase = tightCase(random, 60_000);
             const debug = { radixBits: 2, forceSpill: random.chance(0.5), packSpilled: random.chance(0.5) };
             const host = await leastBudget(joinCase, debug, (plan) => plan.threads === threads);
-            const { sets, stages } = (await withJoin(joinCase, host, debug, (query) => query.explain())).plan;
+            const { sets, stages } = (
+                await withJoin(joinCase, host, debug, (query) => query.explain({ result: "file" }))
+            ).plan;
             const build = sets.find(({ role }) => role === "build")!;
             // Rows and 20 bytes of slots each, the least there are.
             const oneTable = (build.estimatedBytes + 20 * build.estimatedRows) / 2 ** debug.radixBits;
