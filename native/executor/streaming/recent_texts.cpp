@@ -120,43 +120,55 @@ void RecentTexts::grow(uint64_t sets) {
     }
 }
 
+inline void RecentTexts::find(ByteString text, const Key& key, uint64_t at, uint32_t* codes, Missing& missing) {
+    const Set& set = set_of(key.hash);
+    const bool is_first = difference(set.entries[0], key, text.length) == 0;
+    const Entry& entry = set.entries[is_first ? 0 : 1];
+    if ((is_first || difference(entry, key, text.length) == 0) && has_bytes(entry, text)) {
+        codes[at] = entry.code;
+        return;
+    }
+    missing.texts[missing.count] = text;
+    missing.keys[missing.count] = key;
+    missing.at[missing.count++] = at;
+}
+
+// Where the sets are more than an L1 cache holds, all of a few texts are on their way before the first is looked into.
 template <class LookUp>
 void RecentTexts::numbers_of(const TextBatch& batch, uint32_t* codes, const LookUp& look_up) {
     if (passing_by_ > 0) {
         passing_by_ -= std::min(passing_by_, batch.count);
         return look_up(batch.texts, batch.count, codes);
     }
-    ByteString missing[kTogether];
-    Key missing_keys[kTogether];
-    uint64_t missing_at[kTogether];
-    uint32_t found[kTogether];
-    uint64_t missed_all = 0;
+    const bool is_far = sets_.size() > kSetsMin;
+    Key keys[kTogether];
+    Missing missing;
+    uint64_t missed = 0;
     for (uint64_t done = 0; done < batch.count; done += kTogether) {
-        const uint64_t end = std::min(done + kTogether, batch.count);
-        uint64_t missed = 0;
-        for (uint64_t i = done; i < end; ++i) {
-            const ByteString text = batch.texts[i];
-            const Key key = key_of(text, batch.readable_end);
-            const Set& set = set_of(key.hash);
-            const bool is_first = difference(set.entries[0], key, text.length) == 0;
-            const Entry& entry = set.entries[is_first ? 0 : 1];
-            if ((is_first || difference(entry, key, text.length) == 0) && has_bytes(entry, text)) {
-                codes[i] = entry.code;
-                continue;
+        const uint64_t together = std::min(kTogether, batch.count - done);
+        const ByteString* const texts = batch.texts + done;
+        missing.count = 0;
+        if (is_far) {
+            for (uint64_t i = 0; i < together; ++i) {
+                keys[i] = key_of(texts[i], batch.readable_end);
+                __builtin_prefetch(&set_of(keys[i].hash));
             }
-            missing[missed] = text;
-            missing_keys[missed] = key;
-            missing_at[missed++] = i;
+            for (uint64_t i = 0; i < together; ++i) find(texts[i], keys[i], done + i, codes, missing);
+        } else {
+            for (uint64_t i = 0; i < together; ++i) {
+                find(texts[i], key_of(texts[i], batch.readable_end), done + i, codes, missing);
+            }
         }
-        if (missed == 0) continue;
-        missed_all += missed;
-        look_up(missing, missed, found);
-        for (uint64_t i = 0; i < missed; ++i) {
-            codes[missing_at[i]] = found[i];
-            keep(missing[i], missing_keys[i], found[i]);
+        if (missing.count == 0) continue;
+        missed += missing.count;
+        uint32_t found[kTogether];
+        look_up(missing.texts, missing.count, found);
+        for (uint64_t i = 0; i < missing.count; ++i) {
+            codes[missing.at[i]] = found[i];
+            keep(missing.texts[i], missing.keys[i], found[i]);
         }
     }
-    count(batch.count, missed_all);
+    count(batch.count, missed);
 }
 
 void RecentTexts::add_all(const TextBatch& texts, uint32_t* codes) {

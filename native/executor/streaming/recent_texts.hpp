@@ -50,6 +50,14 @@ class RecentTexts {
         uint64_t last;
         uint64_t hash;
     };
+    static constexpr uint64_t kTogether = 32;  // as many as the shared table looks up at a time
+    // Texts of a batch that are not here.
+    struct Missing {
+        ByteString texts[kTogether];
+        Key keys[kTogether];
+        uint64_t at[kTogether];
+        uint64_t count = 0;
+    };
     static Key key_of(ByteString text, const uint8_t* readable_end);
     static uint64_t difference(const Entry& entry, const Key& key, uint64_t length);
     static bool has_bytes(const Entry& entry, ByteString text);
@@ -58,6 +66,7 @@ class RecentTexts {
     void keep(ByteString text, const Key& key, uint32_t code);
     void count(uint64_t texts, uint64_t missed);
     void grow(uint64_t sets);
+    void find(ByteString text, const Key& key, uint64_t at, uint32_t* codes, Missing& missing);
     template <class LookUp>
     void numbers_of(const TextBatch& texts, uint32_t* codes, const LookUp& look_up);
 
