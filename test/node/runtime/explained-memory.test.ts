@@ -29,7 +29,7 @@ const results = {
 };
 
 async function* open(): AsyncGenerator<RecordBatch> {
-    yield* table.batches as RecordBatch[];
+    yield* table.batches;
 }
 
 describe.each(["8MiB", "16MiB", "1GiB"])("with %s of host memory", (host) => {
@@ -46,7 +46,7 @@ describe.each(["8MiB", "16MiB", "1GiB"])("with %s of host memory", (host) => {
                 .join(file, { on: { k: "k" } })
                 .groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } });
             const { plan } = await query.explain({ result: result as keyof typeof results });
-            await run(query as never);
+            await run(query);
             const report = query.report();
             expect([result, report?.budgetBytes]).toEqual([result, plan.memory.budgetBytes]);
             expect(report?.stages.map(({ algorithm }) => algorithm)).toEqual(
