@@ -10,7 +10,6 @@ namespace spillway {
 
 namespace {
 
-constexpr uint64_t kTogether = 32;            // as many as the shared table looks up at a time
 constexpr uint64_t kWindow = 8192;            // texts after which it thinks of growing
 constexpr uint64_t kPassedBy = 15 * kWindow;  // texts that are looked up in the shared table before it tries again
 constexpr uint64_t kSpare = 16;               // of the memory that is free, it takes this part at most

@@ -7,9 +7,6 @@ namespace spillway {
 
 namespace {
 
-// No text has it: TextCodes gives smaller ones.
-constexpr uint32_t kNotAsked = TextCodes::kNone - 1;
-
 template <class T>
 T load(const uint8_t* data, int64_t index) {
     T value;
@@ -31,16 +28,10 @@ std::vector<uint32_t>* TextNumbers::of_values(const ColumnView& view, bool known
     return &numbers;
 }
 
-uint32_t TextNumbers::number_of_value(const ColumnView& view, int64_t row, bool known_only,
-                                      std::vector<uint32_t>& numbers) {
-    const auto value = load<int32_t>(view.data, row);
-    uint32_t& number = numbers[static_cast<size_t>(value)];
-    if (number == kNotAsked) {
-        texts_[0] = byte_string(view.type->dictionary->values, value);
-        look_up({texts_, 1, nullptr}, known_only);
-        number = codes_[0];
-    }
-    return number;
+uint32_t TextNumbers::number_of(const ColumnView& texts, int64_t row, bool known_only) {
+    texts_[0] = byte_string(texts, row);
+    look_up({texts_, 1, nullptr}, known_only);
+    return codes_[0];
 }
 
 template <class Offset>

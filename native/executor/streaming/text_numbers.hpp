@@ -25,7 +25,12 @@ class TextNumbers {
     void number(const ColumnView& view, int64_t begin, int64_t rows, bool known_only, const Use& use) {
         if (std::vector<uint32_t>* const numbers = of_values(view, known_only)) {
             for (int64_t row = 0; row < rows; ++row) {
-                if (view.is_valid(begin + row)) use(row, number_of_value(view, begin + row, known_only, *numbers));
+                if (!view.is_valid(begin + row)) continue;
+                int32_t value = 0;
+                std::memcpy(&value, view.data + (begin + row) * static_cast<int64_t>(sizeof value), sizeof value);
+                uint32_t& number = (*numbers)[static_cast<size_t>(value)];
+                if (number == kNotAsked) number = number_of(view.type->dictionary->values, value, known_only);
+                use(row, number);
             }
             return;
         }
@@ -38,10 +43,11 @@ class TextNumbers {
 
   private:
     static constexpr int64_t kTogether = 256;
-    static constexpr int64_t kValuesMax = 1 << 16;  // 256 KiB of numbers
+    static constexpr int64_t kValuesMax = 1 << 16;               // 256 KiB of numbers
+    static constexpr uint32_t kNotAsked = TextCodes::kNone - 1;  // no text has it: TextCodes gives smaller ones
 
     std::vector<uint32_t>* of_values(const ColumnView& view, bool known_only);
-    uint32_t number_of_value(const ColumnView& view, int64_t row, bool known_only, std::vector<uint32_t>& numbers);
+    uint32_t number_of(const ColumnView& texts, int64_t row, bool known_only);
     TextBatch gather(const ColumnView& view, int64_t begin, int64_t rows);
     template <class Offset>
     TextBatch gather_offsets(const ColumnView& view, int64_t begin, int64_t rows);
