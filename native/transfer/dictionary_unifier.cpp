@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/load.hpp"
 #include "cpu/row/nested_codec.hpp"
 
 namespace spillway {
@@ -18,13 +19,6 @@ constexpr uint64_t kFirstSlots = 1024;
 
 uint64_t padded(uint64_t bytes) {
     return (bytes + 63) / 64 * 64;
-}
-
-template <class T>
-T load(const uint8_t* data, int64_t index) {
-    T value;
-    std::memcpy(&value, data + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    return value;
 }
 
 // One bit pattern for all NaNs and one for both zeros. A NaN has all exponent bits and at least one fraction bit set,

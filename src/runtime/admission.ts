@@ -46,6 +46,15 @@ function shareOf(freeBytes: number, others: number): number {
     return freeBytes / (others === 0 ? 2 : 8);
 }
 
+/** What a query would like of so much that is free, and what it can have of it: what it needs, in any case. */
+function offer(request: Waiter["request"], freeBytes: number, others: number): { wished: number; most: number } {
+    const { minimumBytes, wantedBytes, waitsForUser } = request;
+    return {
+        wished: Math.max(minimumBytes, wishedBytes(wantedBytes)),
+        most: waitsForUser ? Math.max(minimumBytes, shareOf(freeBytes, others)) : freeBytes
+    };
+}
+
 /**
  * Shares the memory budget of a runtime among its queries. A query gets what it wants if that is free, less if it can
  * do with less, else it waits for queries that end by themselves, first come, first served. It never waits for one
@@ -82,13 +91,10 @@ export class Admission {
     }
 
     /** What a query is granted that runs alone; all there is where it needs more. */
-    public grantedAlone({ minimumBytes, wantedBytes, waitsForUser }: MemoryRequest): number {
+    public grantedAlone(asked: MemoryRequest): number {
         const limitBytes = this.#limitBytes();
-        const mostBytes = waitsForUser ? shareOf(limitBytes, 0) : limitBytes;
-        const wished = wishedBytes(wantedBytes);
-        if (wished <= mostBytes) return Math.floor(wished);
-        const least = minimumBytes();
-        return Math.floor(Math.min(Math.max(wished, least), Math.max(mostBytes, least), limitBytes));
+        const { wished, most } = offer({ ...asked, minimumBytes: asked.minimumBytes() }, limitBytes, 0);
+        return Math.floor(Math.min(wished, most, limitBytes));
     }
 
     /** `onCancel` registers what is to happen when the query is cancelled while it waits. */
@@ -165,8 +171,7 @@ export class Admission {
         for (let waiter = this.#waiting[0]; waiter !== undefined; waiter = this.#waiting[0]) {
             const { request } = waiter;
             const free = this.freeBytes;
-            const wished = Math.max(request.minimumBytes, wishedBytes(request.wantedBytes));
-            const most = request.waitsForUser ? Math.max(request.minimumBytes, this.#share(free)) : free;
+            const { wished, most } = offer(request, free, this.#readers().length);
             const others = this.#held((holder) => !holder.waitsForUser);
             const enough = Math.min(wished, (request.minimumBytes + request.wantedBytes) / 2);
             if (free >= request.minimumBytes && (Math.min(free, most) >= enough || others === 0)) {

@@ -5,16 +5,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/load.hpp"
+
 namespace spillway {
 
 namespace {
-
-template <class T>
-T load(const uint8_t* data, int64_t index) {
-    T value;
-    std::memcpy(&value, data + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    return value;
-}
 
 uint64_t width_mask(int32_t width) {
     return width >= 8 ? ~0ULL : (1ULL << (width * 8)) - 1;

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/load.hpp"
+
 namespace spillway {
 
 namespace {
@@ -15,25 +17,18 @@ constexpr uint64_t kPassedBy = 15 * kWindow;  // texts that are looked up in the
 constexpr uint64_t kSpare = 16;               // of the memory that is free, it takes this part at most
 constexpr uint64_t kWholeInWords = 16;
 
-template <class Word>
-uint64_t load_word(const uint8_t* bytes) {
-    Word word;
-    std::memcpy(&word, bytes, sizeof word);
-    return word;
-}
-
-// The lowest n bytes of a word, n <= 8.
+// The word of index n has its lowest n bytes set.
 constexpr uint64_t kMasks[9] = {
     0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffff, 0xffffffffffff, 0xffffffffffffff, 0xffffffffffffffff};
 
-// Up to 8 bytes with zeros behind them. Reads nothing else.
+// Puts zeros behind up to 8 bytes. It reads nothing else.
 uint64_t word_of(const uint8_t* bytes, uint64_t length) {
-    if (length == 8) return load_word<uint64_t>(bytes);
+    if (length == 8) return load<uint64_t>(bytes);
     if (length >= 4) {
-        return load_word<uint32_t>(bytes) | load_word<uint32_t>(bytes + length - 4) << (8 * (length - 4));
+        return uint64_t{load<uint32_t>(bytes)} | uint64_t{load<uint32_t>(bytes + length - 4)} << (8 * (length - 4));
     }
     if (length >= 2) {
-        return load_word<uint16_t>(bytes) | load_word<uint16_t>(bytes + length - 2) << (8 * (length - 2));
+        return uint64_t{load<uint16_t>(bytes)} | uint64_t{load<uint16_t>(bytes + length - 2)} << (8 * (length - 2));
     }
     return length == 1 ? uint64_t{*bytes} : 0;
 }
@@ -52,20 +47,21 @@ inline RecentTexts::Key RecentTexts::key_of(ByteString text, const uint8_t* read
     Key key;
     if (reinterpret_cast<uintptr_t>(p) + kWholeInWords <= reinterpret_cast<uintptr_t>(readable_end)) {
         // No branches: lengths that change from row to row would be guessed wrong.
-        key.first = load_word<uint64_t>(p) & kMasks[std::min<uint64_t>(length, 8)];
-        key.last = load_word<uint64_t>(p + (length > kWholeInWords ? length - 8 : 8)) &
+        key.first = load<uint64_t>(p) & kMasks[std::min<uint64_t>(length, 8)];
+        key.last = load<uint64_t>(p + (length > kWholeInWords ? length - 8 : 8)) &
                    kMasks[std::min<uint64_t>(std::max<uint64_t>(length, 8) - 8, 8)];
     } else {
         key.first = word_of(p, std::min<uint64_t>(length, 8));
-        key.last = length > kWholeInWords ? load_word<uint64_t>(p + length - 8)
+        key.last = length > kWholeInWords ? load<uint64_t>(p + length - 8)
                    : length > 8           ? word_of(p + 8, length - 8)
                                           : 0;
     }
     key.hash = mixed(mixed(length, key.first), key.last);
     if (length > kWholeInWords) {
-        // All of what lies between, up to 32 bytes. Of longer ones, texts that differ elsewhere share a set.
-        key.hash = mixed(mixed(key.hash, load_word<uint64_t>(p + 8)), load_word<uint64_t>(p + length - 16));
-        key.hash = mixed(key.hash, load_word<uint64_t>(p + length / 2));
+        // These words are all that lies between in texts of up to 32 bytes. Longer ones that differ elsewhere share a
+        // set.
+        key.hash = mixed(mixed(key.hash, load<uint64_t>(p + 8)), load<uint64_t>(p + length - 16));
+        key.hash = mixed(key.hash, load<uint64_t>(p + length / 2));
     }
     return key;
 }

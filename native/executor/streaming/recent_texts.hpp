@@ -40,7 +40,7 @@ class RecentTexts {
         uint32_t length_and_one = 0;  // 0: the entry is empty
         uint32_t code = TextCodes::kNone;
     };
-    // A cache line. The first is what came last.
+    // A set is a cache line, whose first entry is what came last.
     struct alignas(64) Set {
         Entry entries[2];
     };
@@ -75,7 +75,7 @@ class RecentTexts {
     Reservation reservation_;
     std::vector<Set> sets_;
     uint32_t shift_ = 64 - 10;
-    // Texts since it last thought of growing, and those of them that were not here.
+    // These count texts since it last thought of growing, and those of them that were not here.
     uint64_t seen_ = 0;
     uint64_t missed_ = 0;
     uint64_t passing_by_ = 0;  // that it does not look for

@@ -5,17 +5,6 @@
 
 namespace spillway {
 
-namespace {
-
-template <class T>
-T load(const uint8_t* data, int64_t index) {
-    T value;
-    std::memcpy(&value, data + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
-    return value;
-}
-
-}  // namespace
-
 // nullptr: the column is no dictionary, or one of so many values that each is looked up as a text.
 std::vector<uint32_t>* TextNumbers::of_values(const ColumnView& view, bool known_only) {
     if (view.type->layout != Layout::kDictionary) return nullptr;

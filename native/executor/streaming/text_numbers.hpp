@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <utility>
 #include <vector>
 
+#include "base/load.hpp"
 #include "executor/streaming/recent_texts.hpp"
 #include "model/column_view.hpp"
 
@@ -26,8 +26,7 @@ class TextNumbers {
         if (std::vector<uint32_t>* const numbers = of_values(view, known_only)) {
             for (int64_t row = 0; row < rows; ++row) {
                 if (!view.is_valid(begin + row)) continue;
-                int32_t value = 0;
-                std::memcpy(&value, view.data + (begin + row) * static_cast<int64_t>(sizeof value), sizeof value);
+                const auto value = load<int32_t>(view.data, begin + row);
                 uint32_t& number = (*numbers)[static_cast<size_t>(value)];
                 if (number == kNotAsked) number = number_of(view.type->dictionary->values, value, known_only);
                 use(row, number);
@@ -54,7 +53,7 @@ class TextNumbers {
     void look_up(const TextBatch& batch, bool known_only);
 
     RecentTexts recent_;
-    // Of dictionaries with few values, the numbers that these have as far as somebody asked.
+    // The numbers that values of dictionaries with few of them have, as far as somebody asked.
     std::map<std::pair<const Dictionary*, bool>, std::vector<uint32_t>> of_values_;
     ByteString texts_[kTogether];
     int64_t rows_[kTogether];  // of the texts
