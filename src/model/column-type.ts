@@ -41,7 +41,7 @@ export interface KeySpec {
     kind: KeyKind;
     /** For dictionaryValue: how the decoded value is normalized. */
     kindOfValue: "integer" | "float" | "fixedBytes" | "bytes";
-    /** Normalized bytes; 0 for byte strings. */
+    /** Normalized bytes; 0 for byte strings, but where a chunk has short ones as words (native short_text.hpp). */
     width: number;
 }
 

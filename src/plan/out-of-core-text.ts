@@ -193,6 +193,12 @@ function gatherLines(
     return [`gathered by row number from host memory${held}, ${formatMs(gatherMs)} of all workers: ${columns}`];
 }
 
+/** How text is grouped that has words of its own. */
+function shortTextLines({ side }: OutOfCoreGroupStage["layout"]): string[] {
+    const widths = side.keys.flatMap(({ kind, width }) => (kind === "bytes" && width > 0 ? [width] : []));
+    return widths.map((width) => `text of up to ${width - 1} bytes is a key of ${width} bytes, longer text a number`);
+}
+
 /** What workers do with rows that the GPU does not, if anything. */
 function numberedLines({ side }: OutOfCoreGroupStage["layout"]): string[] {
     const counted = side.columns.filter(({ distinct }) => distinct !== null).length;
@@ -220,6 +226,7 @@ export function outOfCoreGroupLines({ layout, sizes, predicted, path, work }: Ou
             `in GPU memory, chunks of ${formatCount(sizes.chunkRows)} rows`,
         `second pass: partitions are aggregated again, ${formatCount(sizes.mergeRows)} rows at once; ${noHistogram}`,
         streamsLine(work, sizes),
+        ...shortTextLines(layout),
         ...numberedLines(layout),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,

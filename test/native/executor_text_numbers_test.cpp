@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "executor/streaming/short_text.hpp"
 #include "executor/streaming/text_numbers.hpp"
 #include "support/test.hpp"
 #include "support/texts.hpp"
@@ -151,6 +152,71 @@ TEST(text_numbers_of_rows_are_those_of_their_texts) {
             for (size_t i = 0; i < found.size(); ++i) {
                 if (!column.view.is_valid(begin + static_cast<int64_t>(i))) continue;
                 EXPECT(string_of(codes.text(found[i])) == strings[static_cast<size_t>(begin) + i]);
+            }
+        }
+    }
+}
+
+// Texts of a byte or two are numbered by a place for each, among longer ones and among NULLs.
+TEST(text_numbers_of_tiny_texts_are_those_of_their_texts) {
+    MemoryBudget budget(256 * kMiB);
+    TextCodes codes(budget);
+    std::vector<std::string> strings;
+    for (int i = 0; i < 70'000; ++i) {
+        std::string text;
+        for (int bytes = i; bytes > 0; bytes /= 256) text.push_back(static_cast<char>(bytes % 256));
+        strings.push_back(i % 4 == 0 ? std::string(1, static_cast<char>(i)) : text);
+    }
+    Column column(strings);
+    TextNumbers numbers(codes, budget);
+    TextNumbers others(codes, budget);
+    const auto rows = static_cast<int64_t>(strings.size());
+    for (const uint32_t number : numbers_of(others, column.view, 0, rows, true)) EXPECT_EQ(number, TextCodes::kNone);
+    for (int i = 0; i < 2; ++i) {
+        const std::vector<uint32_t> found = numbers_of(numbers, column.view, 3, rows - 3);
+        EXPECT(numbers_of(others, column.view, 3, rows - 3, true) == found);
+        for (size_t row = 0; row < found.size(); ++row) {
+            EXPECT(string_of(codes.text(found[row])) == strings[row + 3]);
+        }
+    }
+}
+
+// Equal texts have the same words, others have others, and each text comes back from its own.
+TEST(short_texts_are_words_of_their_bytes) {
+    MemoryBudget budget(256 * kMiB);
+    TextCodes codes(budget);
+    std::vector<std::string> strings = many_strings();
+    std::shuffle(strings.begin(), strings.end(), std::mt19937(9));  // NOLINT: the same order in each run
+    Column column(strings);
+    std::vector<uint8_t> validity(strings.size() / 8 + 1, 0x6d);
+    const std::vector<int64_t> large(column.offsets.begin(), column.offsets.end());
+    const auto rows = static_cast<int64_t>(strings.size());
+    for (const uint32_t key_bytes : {8U, 16U}) {
+        for (const bool is_large : {false, true}) {
+            column.type.byte_width = is_large ? 8 : 4;
+            column.view.offsets = is_large ? reinterpret_cast<const uint8_t*>(large.data())
+                                           : reinterpret_cast<const uint8_t*>(column.offsets.data());
+            column.view.validity = is_large ? validity.data() : nullptr;
+            TextNumbers numbers(codes, budget);
+            for (const int64_t begin : {int64_t{0}, int64_t{77}, rows - 300, rows - 1, rows}) {
+                const int64_t count = rows - begin;
+                std::vector<uint64_t> words(static_cast<size_t>(2 * count + 1), 1);
+                numbers.write_short(column.view, begin, count, key_bytes, words.data(), count);
+                for (int64_t i = 0; i < count; ++i) {
+                    const auto at = static_cast<size_t>(i);
+                    const uint64_t key[2] = {words[at], words[at + static_cast<size_t>(count)]};
+                    const std::string& text = strings[static_cast<size_t>(begin) + at];
+                    if (!column.view.is_valid(begin + i)) {
+                        EXPECT_EQ(key[0], 0U);
+                        EXPECT(key_bytes == 8 || key[1] == 0);
+                        continue;
+                    }
+                    const auto* const bytes = reinterpret_cast<const uint8_t*>(key);
+                    EXPECT(string_of(short_text(bytes, key_bytes, codes)) == text);
+                    EXPECT_EQ(bytes[key_bytes - 1] == kNumberedText, text.size() >= key_bytes);
+                    if (bytes[key_bytes - 1] == kNumberedText)
+                        EXPECT_EQ(load<uint32_t>(bytes), codes.find(bytes_of(text)));
+                }
             }
         }
     }

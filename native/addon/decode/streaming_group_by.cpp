@@ -101,13 +101,19 @@ ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32
     return chunk;
 }
 
+// Text is there as its number, or, as a key, as its bytes.
+bool is_text_width(const GroupResultColumn& column) {
+    const bool short_key = column.value == 0 && (column.bytes == 8 || column.bytes == 16);
+    return column.bytes == kTextCodeBytes || short_key;
+}
+
 // Every value is read within the GPU's output that it comes from.
 template <class Widths>
 void check_result(const Field& field, const GroupResultColumn& column, const Widths& outputs, uint32_t tuple_bytes) {
     const bool text = is_text(*column.type);
     if (tuple_bytes > 0 && column.key >= 0) {
         const bool fixed = column.type->layout == Layout::kFixed;
-        const uint32_t width = text    ? kTextCodeBytes
+        const uint32_t width = text    ? (is_text_width(column) ? column.bytes : 0)
                                : fixed ? static_cast<uint32_t>(column.type->byte_width)
                                        : chunk_width(*column.type);
         const bool copied = column.kind == GroupResultKind::kCopy && column.value == 0 && column.high < 0;
@@ -119,8 +125,9 @@ void check_result(const Field& field, const GroupResultColumn& column, const Wid
     const auto width_of = [&](int32_t output) { return outputs[static_cast<size_t>(output)]; };
     if (width == 0) throw field.error("a column with a type of fixed width, or text");
     if (column.kind == GroupResultKind::kCopy) {
-        const bool fits = uint64_t{column.offset} + column.bytes <= width_of(column.value) && column.bytes <= width;
-        if (!fits || (text && column.bytes != width)) throw field.error("a value that fits its output");
+        const bool inside = uint64_t{column.offset} + column.bytes <= width_of(column.value);
+        const bool fits = inside && (text ? is_text_width(column) : column.bytes <= width);
+        if (!fits) throw field.error("a value that fits its output");
         const bool halves = width == 16 && column.bytes == 8 && !text && width_of(std::max(column.high, 0)) == 8;
         if ((column.high >= 0 && !halves) || !column.between.empty())
             throw field.error("a value in two halves at most");
@@ -219,6 +226,11 @@ OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32
     if (side.numbered && join != nullptr) throw numbered.error("false for rows of a join");
     for (const KeySpec& key : side.keys) {
         if (!is_fixed(key, join != nullptr)) throw keys.error("keys of fixed width, text or indices of dictionaries");
+        if (!is_text_key(key) || key.width == 0) continue;
+        const bool is_short = join == nullptr && !side.numbered && key.kind == KeyKind::kBytes &&
+                              source.columns()[static_cast<size_t>(key.column)]->layout == Layout::kBinary &&
+                              (key.width == 8 || key.width == 16);
+        if (!is_short) throw keys.error("text of a relation in keys of 8 or 16 bytes");
     }
     if (side.numbered) {
         const bool fits = !side.keys.empty() && side.keys.size() <= kTupleKeysMax && side.null_byte < 0;

@@ -52,7 +52,7 @@ bool is_text_key(const KeySpec& key) {
 }
 
 uint32_t packed_key_width(const KeySpec& key) {
-    return is_text_key(key) ? kTextCodeBytes : static_cast<uint32_t>(key.width);
+    return is_text_key(key) && key.width == 0 ? kTextCodeBytes : static_cast<uint32_t>(key.width);
 }
 
 std::vector<KeyPlace> packed_key_places(const std::vector<KeySpec>& keys) {
@@ -377,6 +377,11 @@ void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelectio
     const int64_t count = selection.count;
     uint64_t* const to = words + place.word * kKeyRows;
     const bool begins = place.shift == 0;  // what was in the word before is of other rows
+    if (is_text_key(part.spec) && part.spec.width > 0) {
+        SPILLWAY_CHECK(begins && writer.texts != nullptr);
+        writer.texts->write_short(view, selection.begin, count, static_cast<uint32_t>(part.spec.width), to, kKeyRows);
+        return;
+    }
     if (is_text_key(part.spec)) {
         return add_text_key(key, view, selection, writer, words, bits, at);
     }

@@ -10,10 +10,12 @@
 #include "base/decimal_fits.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/load.hpp"
 #include "base/nearest_mean.hpp"
 #include "cpu/row/column_builder.hpp"
 #include "device/gpu_error.hpp"
 #include "executor/arrow_buffers.hpp"
+#include "executor/streaming/short_text.hpp"
 
 namespace spillway {
 
@@ -68,9 +70,9 @@ class GroupValues {
                 builder.append_null();
                 continue;
             }
-            uint32_t code = 0;
-            std::memcpy(&code, at(column_.value, row), sizeof code);
-            const ByteString text = outputs_.texts.text(code);
+            const uint8_t* const value = at(column_.value, row);
+            const ByteString text = column_.bytes == kTextCodeBytes ? outputs_.texts.text(load<uint32_t>(value))
+                                                                    : short_text(value, column_.bytes, outputs_.texts);
             builder.append_bytes(text.bytes, text.length);
         }
         return builder.finish();

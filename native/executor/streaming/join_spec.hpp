@@ -156,7 +156,7 @@ cuda::CoherentJoinSpec coherent_spec(const cuda::StagedJoinSpec& join, const cud
                                      const uint64_t (&rows)[2]);
 
 bool is_text(const ColumnType& type);
-// Is the key compared by the number of its text?
+// Is the key a text, which is compared by its number, or by its bytes where it has a width (short_text.hpp)?
 bool is_text_key(const KeySpec& key);
 // Bytes of a key as it is packed.
 uint32_t packed_key_width(const KeySpec& key);

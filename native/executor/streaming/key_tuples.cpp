@@ -23,7 +23,7 @@ TuplePlaces::TuplePlaces(const std::vector<KeySpec>& keys) : flag_bytes(static_c
     bytes = flag_bytes;
     for (const KeySpec& key : keys) {
         offsets.push_back(bytes);
-        bytes += packed_key_width(key);
+        bytes += is_text_key(key) ? kTextCodeBytes : static_cast<uint32_t>(key.width);
     }
 }
 

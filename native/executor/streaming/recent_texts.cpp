@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/load.hpp"
+#include "executor/streaming/text_words.hpp"
 
 namespace spillway {
 
@@ -16,22 +17,6 @@ constexpr uint64_t kWindow = 8192;            // texts after which it thinks of 
 constexpr uint64_t kPassedBy = 15 * kWindow;  // texts that are looked up in the shared table before it tries again
 constexpr uint64_t kSpare = 16;               // of the memory that is free, it takes this part at most
 constexpr uint64_t kWholeInWords = 16;
-
-// The word of index n has its lowest n bytes set.
-constexpr uint64_t kMasks[9] = {
-    0, 0xff, 0xffff, 0xffffff, 0xffffffff, 0xffffffffff, 0xffffffffffff, 0xffffffffffffff, 0xffffffffffffffff};
-
-// Puts zeros behind up to 8 bytes. It reads nothing else.
-uint64_t word_of(const uint8_t* bytes, uint64_t length) {
-    if (length == 8) return load<uint64_t>(bytes);
-    if (length >= 4) {
-        return uint64_t{load<uint32_t>(bytes)} | uint64_t{load<uint32_t>(bytes + length - 4)} << (8 * (length - 4));
-    }
-    if (length >= 2) {
-        return uint64_t{load<uint16_t>(bytes)} | uint64_t{load<uint16_t>(bytes + length - 2)} << (8 * (length - 2));
-    }
-    return length == 1 ? uint64_t{*bytes} : 0;
-}
 
 uint64_t mixed(uint64_t hash, uint64_t word) {
     hash ^= word;
@@ -47,13 +32,13 @@ inline RecentTexts::Key RecentTexts::key_of(ByteString text, const uint8_t* read
     Key key;
     if (reinterpret_cast<uintptr_t>(p) + kWholeInWords <= reinterpret_cast<uintptr_t>(readable_end)) {
         // No branches: lengths that change from row to row would be guessed wrong.
-        key.first = load<uint64_t>(p) & kMasks[std::min<uint64_t>(length, 8)];
+        key.first = load<uint64_t>(p) & kLowBytes[std::min<uint64_t>(length, 8)];
         key.last = load<uint64_t>(p + (length > kWholeInWords ? length - 8 : 8)) &
-                   kMasks[std::min<uint64_t>(std::max<uint64_t>(length, 8) - 8, 8)];
+                   kLowBytes[std::min<uint64_t>(std::max<uint64_t>(length, 8) - 8, 8)];
     } else {
-        key.first = word_of(p, std::min<uint64_t>(length, 8));
+        key.first = padded_word(p, std::min<uint64_t>(length, 8));
         key.last = length > kWholeInWords ? load<uint64_t>(p + length - 8)
-                   : length > 8           ? word_of(p + 8, length - 8)
+                   : length > 8           ? padded_word(p + 8, length - 8)
                                           : 0;
     }
     key.hash = mixed(mixed(length, key.first), key.last);

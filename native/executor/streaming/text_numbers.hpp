@@ -34,27 +34,46 @@ class TextNumbers {
             return;
         }
         for (int64_t row = 0; row < rows; row += kTogether) {
-            const TextBatch batch = gather(view, begin + row, std::min(kTogether, rows - row));
-            look_up(batch, known_only);
+            const int64_t together = std::min(kTogether, rows - row);
+            if (number_tiny(view, begin + row, together, known_only)) {
+                for (int64_t i = 0; i < together; ++i) use(row + i, codes_[i]);
+                continue;
+            }
+            const TextBatch batch = gather(view, begin + row, together);
+            look_up(batch, known_only, codes_);
             for (uint64_t i = 0; i < batch.count; ++i) use(row + rows_[i], codes_[i]);
         }
     }
+
+    // Writes keys of such texts, of 8 or 16 bytes, for the rows [begin, begin + rows), of which a NULL's is 0: word w
+    // of a row to words[w * stride + row]; `row` counts from `begin`. view: of text or binary with offsets.
+    void write_short(const ColumnView& view, int64_t begin, int64_t rows, uint32_t key_bytes, uint64_t* words,
+                     int64_t stride);
 
   private:
     static constexpr int64_t kTogether = 256;
     static constexpr int64_t kValuesMax = 1 << 16;               // 256 KiB of numbers
     static constexpr uint32_t kNotAsked = TextCodes::kNone - 1;  // no text has it: TextCodes gives smaller ones
 
+    bool number_tiny(const ColumnView& view, int64_t begin, int64_t rows, bool known_only);
+    template <class Offset>
+    bool number_tiny_rows(const ColumnView& view, int64_t begin, int64_t rows, bool known_only);
     std::vector<uint32_t>* of_values(const ColumnView& view, bool known_only);
     uint32_t number_of(const ColumnView& texts, int64_t row, bool known_only);
     TextBatch gather(const ColumnView& view, int64_t begin, int64_t rows);
     template <class Offset>
     TextBatch gather_offsets(const ColumnView& view, int64_t begin, int64_t rows);
-    void look_up(const TextBatch& batch, bool known_only);
+    void look_up(const TextBatch& batch, bool known_only, uint32_t* codes);
+    template <class Offset, uint32_t kKeyBytes>
+    void write_short_rows(const ColumnView& view, int64_t begin, int64_t rows, uint64_t* words, int64_t stride);
+    template <class Offset>
+    void number_long(const ColumnView& view, int64_t begin, uint64_t count, uint64_t* words, uint64_t* last_words);
 
     RecentTexts recent_;
     // The numbers that values of dictionaries with few of them have, as far as somebody asked.
     std::map<std::pair<const Dictionary*, bool>, std::vector<uint32_t>> of_values_;
+    // The numbers of texts of up to two bytes by these, as far as somebody asked: of all texts, and of known ones.
+    std::vector<uint32_t> of_tiny_[2];
     ByteString texts_[kTogether];
     int64_t rows_[kTogether];  // of the texts
     uint32_t codes_[kTogether];

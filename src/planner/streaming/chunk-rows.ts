@@ -41,14 +41,14 @@ export function isNumbered({ type, origin }: Pick<LogicalColumn, "type" | "origi
     return isText(type) && origin?.input.streamed === true;
 }
 
-/** Is the key compared by the number of its text? */
+/** Is the key a text, which is compared by its number, or by its bytes where the key has a width? */
 export function isTextKey({ kind, kindOfValue }: KeySpec): boolean {
     return kind === "bytes" || (kind === "dictionaryValue" && kindOfValue === "bytes");
 }
 
 /** Bytes of a key as the GPU compares it. */
 export function keyWidth(key: KeySpec): number {
-    return isTextKey(key) ? textCodeBytes : key.width;
+    return isTextKey(key) && key.width === 0 ? textCodeBytes : key.width;
 }
 
 /** Words of 8 bytes that packed keys may take: their rows have no more (keyWordsMax in native/executor/streaming). */

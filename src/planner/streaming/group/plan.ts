@@ -2,7 +2,7 @@
 import type { GroupNode, InputNode } from "../../../plan/logical.js";
 import type { OutOfCoreGroupLayout, OutOfCoreGroupStage } from "../../../plan/out-of-core-group-stage.js";
 import type { Plan } from "../../../plan/plan.js";
-import { NotOnDevice } from "../../device-support.js";
+import { attempt, NotOnDevice } from "../../device-support.js";
 import { Estimator } from "../../estimates.js";
 import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
@@ -10,7 +10,7 @@ import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
 import { columnsOf, fillingOf, outOfCoreStartMs } from "../link.js";
 import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
-import { moreKeyWords } from "./keys.js";
+import { moreKeyWords, shortTextsOf, withShortTexts } from "./keys.js";
 import { outOfCoreGroupLayout } from "./row-layout.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";
@@ -35,7 +35,11 @@ const wordGroupsMax = 2 ** 26;
 function layoutOf(query: PlanQuery, node: InputGroup): OutOfCoreGroupLayout {
     const estimator = new Estimator(node, query.statistics, query.policy ?? defaultPolicy, query.tableFull);
     const inWords = query.plainDevice !== true && estimator.of(node).rows <= wordGroupsMax;
-    return outOfCoreGroupLayout(node, query.sink === "count", inWords);
+    const counted = query.sink === "count";
+    const short = attempt(() => outOfCoreGroupLayout(withShortTexts(node), counted, inWords));
+    // Keys that workers number have no words.
+    const isShort = !(short instanceof NotOnDevice) && !short.side.numbered && shortTextsOf(short).length > 0;
+    return isShort ? short : outOfCoreGroupLayout(node, counted, inWords);
 }
 
 /** As outOfCoreHostBytes; throws NotOnDevice. */
@@ -73,15 +77,15 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const sizes = chooseGroupSizes(request);
     const spilledRows = spilledGroupRows(request, sizes);
     const spilledBytes = spilledRows * request.packedBytes;
+    const shortTexts = shortTextsOf(layout).length * rows;
+    const leastBytes = node.child.input.streamed ? rows * memory.rowBytes : 0;
+    const filling = fillingOf(node.child.input, columnsOf(layout.side), leastBytes);
     const predicted = predictGroups({
         ...{ layout, memory, rows, sink, profile },
-        filling: fillingOf(
-            node.child.input,
-            columnsOf(layout.side),
-            node.child.input.streamed ? rows * memory.rowBytes : 0
-        ),
+        filling: { ...filling, texts: filling.texts - shortTexts },
+        shortTexts,
         distinctKeys: Math.min(rows, groups),
-        distinctTexts: node.keys.length === 1 && !layout.side.numbered ? Math.min(rows, groups) : 0,
+        distinctTexts: node.keys.length === 1 && !layout.side.numbered && shortTexts === 0 ? Math.min(rows, groups) : 0,
         ...{ isManyKeys: groups > sizes.chunkRows / 2, sizes },
         // Words of keys are checked by the host.
         groups: sink === "count" && words === 0 ? 0 : groups,
