@@ -122,8 +122,7 @@ function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft): nu
         switch (stage.kind) {
             case "upload": {
                 const input = inputsOf(query.root)[stage.input] as InputInfo;
-                const columns = stage.columns.map(({ column }) => column);
-                const filling = fillingOf(input, columns, 0);
+                const filling = fillingOf(input, { keys: [], columns: stage.columns }, 0);
                 return (
                     profile.deviceInputStartMs +
                     Math.max(stage.bytes / profile.deviceCopyBytesPerMs, fillMs({ workers, profile }, filling))

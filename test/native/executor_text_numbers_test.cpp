@@ -201,7 +201,7 @@ TEST(short_texts_are_words_of_their_bytes) {
             for (const int64_t begin : {int64_t{0}, int64_t{77}, rows - 300, rows - 1, rows}) {
                 const int64_t count = rows - begin;
                 std::vector<uint64_t> words(static_cast<size_t>(2 * count + 1), 1);
-                numbers.write_short(column.view, begin, count, key_bytes, words.data(), count);
+                numbers.write_short(column.view, begin, count, false, {words.data(), count, key_bytes});
                 for (int64_t i = 0; i < count; ++i) {
                     const auto at = static_cast<size_t>(i);
                     const uint64_t key[2] = {words[at], words[at + static_cast<size_t>(count)]};

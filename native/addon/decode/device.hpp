@@ -31,6 +31,9 @@ cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft);
 // Throws unless keys of a side fit the join's key and key columns, with so many bytes more.
 void check_packed_keys(const Field& field, const std::vector<KeySpec>& keys, const cuda::StagedJoinSpec& join,
                        uint32_t more_bytes);
+// Throws where a key is text in words of its own (short_text.hpp), and may not be or has no such words.
+void check_short_texts(const Field& field, const std::vector<KeySpec>& keys, const std::vector<TypePtr>& columns,
+                       bool allowed);
 // Throws unless keys of a side, and the byte that says which are NULL, fit a word and so many more.
 void check_key_words(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte, uint32_t key_columns);
 // 4 or 8.

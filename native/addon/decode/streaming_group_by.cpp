@@ -226,12 +226,8 @@ OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32
     if (side.numbered && join != nullptr) throw numbered.error("false for rows of a join");
     for (const KeySpec& key : side.keys) {
         if (!is_fixed(key, join != nullptr)) throw keys.error("keys of fixed width, text or indices of dictionaries");
-        if (!is_text_key(key) || key.width == 0) continue;
-        const bool is_short = join == nullptr && !side.numbered && key.kind == KeyKind::kBytes &&
-                              source.columns()[static_cast<size_t>(key.column)]->layout == Layout::kBinary &&
-                              (key.width == 8 || key.width == 16);
-        if (!is_short) throw keys.error("text of a relation in keys of 8 or 16 bytes");
     }
+    check_short_texts(keys, side.keys, source.columns(), join == nullptr && !side.numbered);
     if (side.numbered) {
         const bool fits = !side.keys.empty() && side.keys.size() <= kTupleKeysMax && side.null_byte < 0;
         if (!fits || key_bytes != sizeof(uint32_t) || key_columns > 0)

@@ -151,6 +151,7 @@ OutOfCoreSide decode_side(const Field& field, const Source& source, const OutOfC
     const Field keys = fields["keys"];
     made.keys = decode_keys(keys, source.columns());
     check_keys(keys, stage, made.keys);
+    check_short_texts(keys, made.keys, source.columns(), stage.keys == OutOfCoreKeys::kPacked);
     const Field columns = fields["columns"];
     const cuda::ColumnWidths& widths = stage.join.widths[side];
     for (const Field& item : columns.array()) {
@@ -265,6 +266,18 @@ void check_packed_keys(const Field& field, const std::vector<KeySpec>& keys, con
     const uint32_t bytes = last.word * 8 + last.shift / 8 + packed_key_width(keys.back()) + more_bytes;
     if (words != 1 + join.key_columns || (words == 1 && bytes > join.key_bytes) || (words > 1 && more_bytes > 0)) {
         throw field.error("keys of fixed width that fit 'keyBytes' and 'keyColumns' together");
+    }
+}
+
+void check_short_texts(const Field& field, const std::vector<KeySpec>& keys, const std::vector<TypePtr>& columns,
+                       bool allowed) {
+    for (const KeySpec& key : keys) {
+        if (!is_text_key(key) || key.width == 0) continue;
+        const bool is_plain =
+            key.kind == KeyKind::kBytes && columns[static_cast<size_t>(key.column)]->layout == Layout::kBinary;
+        if (!allowed || !is_plain || (key.width != 8 && key.width != 16)) {
+            throw field.error("text with offsets in keys of 8 or 16 bytes, where keys are packed");
+        }
     }
 }
 

@@ -135,7 +135,7 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
         made.view = view_of(key.column);
         made.place = places[keys_.size()];
         keys_.push_back(std::move(made));
-        const bool may_be_unknown = packed && texts_.known_only && is_text_key(key);
+        const bool may_be_unknown = packed && texts_.known_only && is_text_key(key) && key.width == 0;
         nullable_ = nullable_ || may_be_unknown || (type->nullable && null_byte_ < 0);
         plain_ = packed && null_byte_ < 0 && keys.size() == 1 && is_word(key, *type, key_bytes_);
     }
@@ -379,7 +379,8 @@ void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelectio
     const bool begins = place.shift == 0;  // what was in the word before is of other rows
     if (is_text_key(part.spec) && part.spec.width > 0) {
         SPILLWAY_CHECK(begins && writer.texts != nullptr);
-        writer.texts->write_short(view, selection.begin, count, static_cast<uint32_t>(part.spec.width), to, kKeyRows);
+        const ShortTextKeys into{to, kKeyRows, static_cast<uint32_t>(part.spec.width)};
+        writer.texts->write_short(view, selection.begin, count, texts_.known_only, into);
         return;
     }
     if (is_text_key(part.spec)) {

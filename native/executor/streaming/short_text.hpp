@@ -20,6 +20,15 @@ constexpr uint64_t short_text_bytes_max(uint32_t key_bytes) {
     return key_bytes - 1;
 }
 
+// Where such keys of rows are: word w of row r at words[w * stride + r].
+struct ShortTextKeys {
+    uint64_t* words = nullptr;
+    int64_t stride = 0;
+    uint32_t key_bytes = 8;
+
+    uint64_t* last_words() const { return key_bytes == sizeof(uint64_t) ? words : words + stride; }
+};
+
 // The text of such a key, whose bytes stay where they are.
 inline ByteString short_text(const uint8_t* key, uint32_t key_bytes, const TextCodes& texts) {
     const uint8_t length = key[key_bytes - 1];

@@ -5,7 +5,6 @@
 
 #include "base/error.hpp"
 #include "cpu/row/key_normalizer.hpp"
-#include "executor/streaming/short_text.hpp"
 #include "executor/streaming/text_words.hpp"
 
 namespace spillway {
@@ -124,8 +123,8 @@ void TextNumbers::look_up(const TextBatch& batch, bool known_only, uint32_t* cod
 
 // Rows whose texts are longer than a key, of which rows_ has so many, get their numbers.
 template <class Offset>
-void TextNumbers::number_long(const ColumnView& view, int64_t begin, uint64_t count, uint64_t* words,
-                              uint64_t* last_words) {
+void TextNumbers::number_long(const ColumnView& view, int64_t begin, uint64_t count, bool known_only,
+                              const ShortTextKeys& keys) {
     uint64_t valid = 0;
     for (uint64_t i = 0; i < count; ++i) {
         const int64_t row = rows_[i];
@@ -135,72 +134,73 @@ void TextNumbers::number_long(const ColumnView& view, int64_t begin, uint64_t co
         texts_[valid] = {view.data + (at - view.offset_base), static_cast<uint64_t>(end - at)};
         rows_[valid++] = row;
     }
-    look_up({texts_, valid, nullptr}, false, codes_);
+    look_up({texts_, valid, nullptr}, known_only, codes_);
+    uint64_t* const last_words = keys.last_words();
     for (uint64_t i = 0; i < valid; ++i) {
-        words[rows_[i]] = codes_[i];
-        if (last_words == words) {
-            words[rows_[i]] |= uint64_t{kNumberedText} << 56;
-        } else {
-            last_words[rows_[i]] = uint64_t{kNumberedText} << 56;
-        }
+        const int64_t row = rows_[i];
+        last_words[row] = 0;  // the only word, or the second one
+        keys.words[row] = codes_[i];
+        last_words[row] |= uint64_t{kNumberedText} << 56;
     }
 }
 
 // A few instructions a row and no branch that lengths decide, but for the last texts: what is behind them is not ours
-// to read. kTogether rows at most.
+// to read. kTogether rows at most, of which it returns how many have longer texts; rows_ has these.
 template <class Offset, uint32_t kKeyBytes>
-void TextNumbers::write_short_rows(const ColumnView& view, int64_t begin, int64_t rows, uint64_t* words,
-                                   int64_t stride) {
+uint64_t TextNumbers::write_short_rows(const ColumnView& view, int64_t begin, int64_t rows, const ShortTextKeys& keys) {
     constexpr uint64_t kLongest = short_text_bytes_max(kKeyBytes);
     const auto offset = [&view](int64_t row) {
         return static_cast<int64_t>(load<Offset>(view.offsets, row)) - view.offset_base;
     };
-    const uint8_t* const data = view.data;
-    uint64_t* const last_words = words + (kKeyBytes == 8 ? 0 : stride);
+    uint64_t* const words = keys.words;
+    uint64_t* const last_words = keys.last_words();
     uint64_t longer = 0;
     int64_t at = offset(begin);
     const int64_t end_of_all = offset(begin + rows);
     for (int64_t row = 0; row < rows; ++row) {
         const int64_t end = offset(begin + row + 1);
         const auto length = static_cast<uint64_t>(end - at);
-        const uint8_t* const text = data + at;
+        const uint8_t* const text = view.data + at;
         const bool is_readable = at + int64_t{kKeyBytes} <= end_of_all;
         at = end;
         rows_[longer] = row;
         longer += length > kLongest ? 1 : 0;
         const uint64_t first = std::min<uint64_t>(length, 8);
+        const uint64_t word = is_readable ? load<uint64_t>(text) & kLowBytes[first] : padded_word(text, first);
         if constexpr (kKeyBytes == 8) {
-            const uint64_t word = is_readable ? load<uint64_t>(text) & kLowBytes[first] : padded_word(text, first);
             words[row] = word | length << 56;
         } else {
             const uint64_t second = std::min<uint64_t>(std::max<uint64_t>(length, 8) - 8, 8);
-            words[row] = is_readable ? load<uint64_t>(text) & kLowBytes[first] : padded_word(text, first);
+            words[row] = word;
             const uint64_t last =
                 is_readable ? load<uint64_t>(text + 8) & kLowBytes[second] : padded_word(text + 8, second);
             last_words[row] = last | length << 56;
         }
     }
-    if (longer > 0) number_long<Offset>(view, begin, longer, words, last_words);
-    if (view.validity == nullptr) return;
-    for (int64_t row = 0; row < rows; ++row) {
-        if (!view.is_valid(begin + row)) words[row] = last_words[row] = 0;
+    return longer;
+}
+
+template <class Offset>
+void TextNumbers::write_short_of(const ColumnView& view, int64_t begin, int64_t rows, bool known_only,
+                                 ShortTextKeys keys) {
+    for (int64_t done = 0; done < rows; done += kTogether) {
+        const int64_t first = begin + done;
+        const int64_t count = std::min(kTogether, rows - done);
+        const uint64_t longer = keys.key_bytes == 8 ? write_short_rows<Offset, 8>(view, first, count, keys)
+                                                    : write_short_rows<Offset, 16>(view, first, count, keys);
+        if (longer > 0) number_long<Offset>(view, first, longer, known_only, keys);
+        for (int64_t row = 0; view.validity != nullptr && row < count; ++row) {
+            if (!view.is_valid(first + row)) keys.words[row] = keys.last_words()[row] = 0;
+        }
+        keys.words += count;
     }
 }
 
-void TextNumbers::write_short(const ColumnView& view, int64_t begin, int64_t rows, uint32_t key_bytes, uint64_t* words,
-                              int64_t stride) {
-    SPILLWAY_CHECK(view.type->layout == Layout::kBinary && (key_bytes == 8 || key_bytes == 16));
-    const bool is_large = view.type->byte_width == 8;
-    for (int64_t done = 0; done < rows; done += kTogether) {
-        const int64_t count = std::min(kTogether, rows - done);
-        if (key_bytes == 8) {
-            is_large ? write_short_rows<int64_t, 8>(view, begin + done, count, words + done, stride)
-                     : write_short_rows<int32_t, 8>(view, begin + done, count, words + done, stride);
-        } else {
-            is_large ? write_short_rows<int64_t, 16>(view, begin + done, count, words + done, stride)
-                     : write_short_rows<int32_t, 16>(view, begin + done, count, words + done, stride);
-        }
-    }
+void TextNumbers::write_short(const ColumnView& view, int64_t begin, int64_t rows, bool known_only,
+                              ShortTextKeys keys) {
+    SPILLWAY_CHECK(view.type->layout == Layout::kBinary && (keys.key_bytes == 8 || keys.key_bytes == 16));
+    view.type->byte_width == 8 ? write_short_of<int64_t>(view, begin, rows, known_only, keys)
+                               : write_short_of<int32_t>(view, begin, rows, known_only, keys);
 }
 
 }  // namespace spillway

@@ -9,6 +9,7 @@
 
 #include "base/load.hpp"
 #include "executor/streaming/recent_texts.hpp"
+#include "executor/streaming/short_text.hpp"
 #include "model/column_view.hpp"
 
 namespace spillway {
@@ -45,10 +46,9 @@ class TextNumbers {
         }
     }
 
-    // Writes keys of such texts, of 8 or 16 bytes, for the rows [begin, begin + rows), of which a NULL's is 0: word w
-    // of a row to words[w * stride + row]; `row` counts from `begin`. view: of text or binary with offsets.
-    void write_short(const ColumnView& view, int64_t begin, int64_t rows, uint32_t key_bytes, uint64_t* words,
-                     int64_t stride);
+    // Writes such keys of the texts of rows [begin, begin + rows); that of a NULL is 0. view: of text or binary with
+    // offsets. known_only: in place of the number of a longer text that has none is TextCodes::kNone.
+    void write_short(const ColumnView& view, int64_t begin, int64_t rows, bool known_only, ShortTextKeys keys);
 
   private:
     static constexpr int64_t kTogether = 256;
@@ -65,9 +65,11 @@ class TextNumbers {
     TextBatch gather_offsets(const ColumnView& view, int64_t begin, int64_t rows);
     void look_up(const TextBatch& batch, bool known_only, uint32_t* codes);
     template <class Offset, uint32_t kKeyBytes>
-    void write_short_rows(const ColumnView& view, int64_t begin, int64_t rows, uint64_t* words, int64_t stride);
+    uint64_t write_short_rows(const ColumnView& view, int64_t begin, int64_t rows, const ShortTextKeys& keys);
     template <class Offset>
-    void number_long(const ColumnView& view, int64_t begin, uint64_t count, uint64_t* words, uint64_t* last_words);
+    void number_long(const ColumnView& view, int64_t begin, uint64_t count, bool known_only, const ShortTextKeys& keys);
+    template <class Offset>
+    void write_short_of(const ColumnView& view, int64_t begin, int64_t rows, bool known_only, ShortTextKeys keys);
 
     RecentTexts recent_;
     // The numbers that values of dictionaries with few of them have, as far as somebody asked.

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Group-bys of a relation by short text, which is a key of 8 or 16 bytes of its own, and by text that only looks short.
-import { Binary, Int32, Int64, LargeUtf8, Utf8, type DataType } from "apache-arrow";
+// Joins and group-bys of relations by short text, which is a key of 8 or 16 bytes of its own, among it longer text.
+import { Binary, Int32, Int64, LargeUtf8, Utf8, type DataType, type Table } from "apache-arrow";
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import type { GroupCase } from "../../support/cases.js";
 import { cellTable } from "../../support/cells.js";
 import { expectedGroups, expectSameGroups } from "../../support/engine.js";
 import { useGpu } from "../../support/gpu.js";
 import { knobs } from "../../support/knobs.js";
 import { buildTable, oneBatch, type PlainColumn } from "../../support/relations.js";
+import { joinTypes } from "../../support/reference.js";
+import { expectSameRows, rowTexts } from "../../support/rows.js";
 
 useGpu();
 
@@ -18,8 +21,10 @@ const shapes = [
     { residentShare: 1, chunkRows: 4096, radixBits: 9, workers: 2 }
 ];
 let gpus: Runtime[] = [];
+let cpu: Runtime;
 
 beforeAll(async () => {
+    cpu = await openRuntime({ device: "cpu", threads: 2, memory: { host: "256MiB" } });
     gpus = [];
     for (const shape of shapes) {
         const debug = { outOfCore: true, ...shape };
@@ -27,7 +32,7 @@ beforeAll(async () => {
     }
 });
 afterAll(async () => {
-    for (const runtime of gpus) await runtime.close();
+    for (const runtime of [cpu, ...gpus]) await runtime.close();
 });
 
 const rows = 3000;
@@ -141,5 +146,58 @@ describe("short texts", () => {
     test("that need too many words are numbered", async () => {
         const wide = { type: utf8, bytes: 15 };
         await expectGroups(groupCase(wide, wide, { ...wide, nulls: 4 }));
+    });
+});
+
+describe("joins by short texts", () => {
+    const sides = (key: Key, other: Key, onlyText: boolean): [Table, Table] => {
+        const side = (suffix: string, one: Key, first: number): Table => {
+            const size = 400 + first;
+            const texts = keyColumn(one, first).values.slice(0, size) as PlainColumn["values"];
+            const numbers = Array.from({ length: size }, (_, i) => BigInt(i % 3));
+            return buildTable(
+                [
+                    { name: "k", type: one.type, values: texts },
+                    ...(onlyText ? [] : [{ name: "n", type: new Int64(), values: numbers }]),
+                    { name: `row_${suffix}`, type: new Int32(), values: Array.from({ length: size }, (_, i) => i) }
+                ],
+                oneBatch(size)
+            );
+        };
+        return [side("l", key, 0), side("r", other, 31)];
+    };
+    const onGpu = async (query: Query): Promise<number[]> => {
+        const [stage] = (await query.explain()).plan.stages as OutOfCoreStage[];
+        return stage!.layout.build.keys.filter(({ kind }) => kind === "bytes").map(({ width }) => width);
+    };
+
+    test.each([
+        [8, { type: utf8, bytes: 5 }, { type: utf8, bytes: 7 }],
+        [8, { type: utf8, bytes: 5, nulls: 7 }, { type: utf8, bytes: 6, nulls: 5 }],
+        [8, { type: utf8, bytes: 6, longer: 40 }, { type: utf8, bytes: 6, longer: 70 }],
+        [8, { type: utf8, bytes: 6 }, { type: utf8, bytes: 5, longer: 50 }],
+        [0, { type: utf8, bytes: 6 }, { type: utf8, bytes: 15 }],
+        [0, { type: utf8, bytes: 12 }, { type: utf8, bytes: 12 }]
+    ] as [number, Key, Key][])("have the rows of the CPU engine, in keys of %d bytes", async (width, left, right) => {
+        for (const type of joinTypes) {
+            for (const onlyText of [true, false]) {
+                const tables = sides(left, right, onlyText);
+                const joined = (runtime: Runtime, buildSide: "left" | "right"): Query => {
+                    const [l, r] = tables.map((table) => runtime.fromTable(table));
+                    const on = onlyText ? ["k"] : ["n", "k"];
+                    return runtime.join({ left: l!, right: r!, on, type, hints: { buildSide } });
+                };
+                const expected = rowTexts(cellTable(await joined(cpu, "left").toTable()));
+                for (const gpu of gpus) {
+                    for (const buildSide of ["left", "right"] as const) {
+                        const query = joined(gpu, buildSide);
+                        const what = `${type}, built on the ${buildSide}, ${onlyText ? "text" : "text and numbers"}`;
+                        expect(await onGpu(query), what).toEqual([width]);
+                        expectSameRows(rowTexts(cellTable(await query.toTable())), expected, what);
+                        expect(await query.count(), what).toBe(expected.length);
+                    }
+                }
+            }
+        }
     });
 });

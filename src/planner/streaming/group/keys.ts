@@ -17,6 +17,7 @@ import {
     numberedKeysMax,
     placesOf
 } from "../chunk-rows.js";
+import { shortTextBytes } from "../short-texts.js";
 
 const inputOf = ({ child }: GroupNode, column: number): LogicalColumn => child.columns[column] as LogicalColumn;
 
@@ -64,41 +65,11 @@ export function keyWordsOf(node: GroupNode, nullable: boolean): number {
     return needed > keyWordsMax || (nullable && keys.length > flaggedKeysMax) ? 1 : needed;
 }
 
-/** Bytes of a text of an input, in the mean; infinite where that is not known, or where it has no offsets. */
-function meanTextBytes(node: GroupNode, column: number): number {
-    const { child } = node;
-    const { type } = inputOf(node, column);
-    if (child.kind !== "input" || child.input.streamed || type.layout !== "binary") return Infinity;
-    const { rows, columnBytes } = child.input;
-    const bytes = columnBytes[column] ?? 0;
-    return bytes === 0 || rows === 0 ? Infinity : bytes / rows - type.byteWidth - (type.nullable ? 1 / 8 : 0);
-}
-
-/** Keys of so many bytes hold a text of one byte less. */
-const shortTextKeyBytes = [8, 16];
-/** Texts of so few bytes get their number without a hash (TextNumbers in native/executor/streaming). */
-const tinyTextBytes = 2;
-/** Buffers of a batch end at a multiple of 64 bytes, which is so much a row where a batch has 1,280 rows. */
-const paddedBytes = 0.1;
-
-/**
- * The same group-by with keys that are text in words of their own, where these hold most of the texts: what a worker
- * takes for such a text is a fraction of what it takes to look up a number (short_text.hpp). Longer texts have their
- * number there. Texts of a byte or two stay numbers, but where they are the only key.
- */
+/** The same group-by with keys that are text in words of their own, where these hold most of the texts. */
 export function withShortTexts(node: GroupNode): GroupNode {
-    const keys = node.keys.map((key): KeySpec => {
-        if (key.kind !== "bytes") return key;
-        const mean = meanTextBytes(node, key.column);
-        const width = shortTextKeyBytes.find((bytes) => mean <= bytes - 1 + paddedBytes) ?? 0;
-        return mean <= tinyTextBytes + paddedBytes && node.keys.length > 1 ? key : { ...key, width };
-    });
-    return { ...node, keys };
-}
-
-/** Keys that are text in words of its own. */
-export function shortTextsOf({ side }: OutOfCoreGroupLayout): KeySpec[] {
-    return side.keys.filter((key) => isTextKey(key) && key.width > 0);
+    const isOnlyKey = node.keys.length === 1;
+    const widthOf = (key: KeySpec): number => shortTextBytes([{ node: node.child, key }], isOnlyKey) || key.width;
+    return { ...node, keys: node.keys.map((key) => ({ ...key, width: widthOf(key) })) };
 }
 
 /** Words of the key that rows have as columns. */

@@ -8,9 +8,10 @@ import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
-import { columnsOf, fillingOf, outOfCoreStartMs } from "../link.js";
+import { fillingOf, outOfCoreStartMs } from "../link.js";
+import { shortTexts } from "../short-texts.js";
 import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
-import { moreKeyWords, shortTextsOf, withShortTexts } from "./keys.js";
+import { moreKeyWords, withShortTexts } from "./keys.js";
 import { outOfCoreGroupLayout } from "./row-layout.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";
@@ -38,7 +39,7 @@ function layoutOf(query: PlanQuery, node: InputGroup): OutOfCoreGroupLayout {
     const counted = query.sink === "count";
     const short = attempt(() => outOfCoreGroupLayout(withShortTexts(node), counted, inWords));
     // Keys that workers number have no words.
-    const isShort = !(short instanceof NotOnDevice) && !short.side.numbered && shortTextsOf(short).length > 0;
+    const isShort = !(short instanceof NotOnDevice) && !short.side.numbered && shortTexts(short.side.keys).length > 0;
     return isShort ? short : outOfCoreGroupLayout(node, counted, inWords);
 }
 
@@ -77,15 +78,13 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const sizes = chooseGroupSizes(request);
     const spilledRows = spilledGroupRows(request, sizes);
     const spilledBytes = spilledRows * request.packedBytes;
-    const shortTexts = shortTextsOf(layout).length * rows;
+    const hasShortTexts = shortTexts(layout.side.keys).length > 0;
     const leastBytes = node.child.input.streamed ? rows * memory.rowBytes : 0;
-    const filling = fillingOf(node.child.input, columnsOf(layout.side), leastBytes);
     const predicted = predictGroups({
         ...{ layout, memory, rows, sink, profile },
-        filling: { ...filling, texts: filling.texts - shortTexts },
-        shortTexts,
+        filling: fillingOf(node.child.input, layout.side, leastBytes),
         distinctKeys: Math.min(rows, groups),
-        distinctTexts: node.keys.length === 1 && !layout.side.numbered && shortTexts === 0 ? Math.min(rows, groups) : 0,
+        distinctTexts: node.keys.length === 1 && !layout.side.numbered && !hasShortTexts ? Math.min(rows, groups) : 0,
         ...{ isManyKeys: groups > sizes.chunkRows / 2, sizes },
         // Words of keys are checked by the host.
         groups: sink === "count" && words === 0 ? 0 : groups,

@@ -18,8 +18,6 @@ export interface GroupLoad extends Movers {
     readonly memory: GroupMemory;
     readonly rows: number;
     readonly filling: Filling;
-    /** Values that are text in words of their own, which the filling does not count as texts. */
-    readonly shortTexts: number;
     /** Different keys, and groups that leave the GPU. */
     readonly distinctKeys: number;
     readonly groups: number;
@@ -54,8 +52,6 @@ const manyKeys = { chunkMs: 0.2, pieceMs: 0.00023, rowNs: 0.25, mergedRowNs: 0.1
  * take 27, and 15 million groups delivered in 53, of which theirs are to take 12.
  */
 const [keyWordsNs, partedSumNs] = [5, 10];
-/** The same for a text that is a word of its own. */
-const shortTextNs = 3;
 
 interface GroupWork {
     readonly read: number;
@@ -82,8 +78,7 @@ function keysMs(load: GroupLoad): number {
     const wordsMs = moreKeyWords(layout) > 0 ? (rows * keyWordsNs) / nsPerMs / load.workers : 0;
     // As many values in groups are taken to be new as keys are, which is the least.
     const numbersMs = lookUps(layout) * numberingMs(load, rows, load.distinctKeys);
-    const shortMs = (load.shortTexts * shortTextNs) / nsPerMs / load.workers;
-    return wordsMs + shortMs + numbersMs + otherTextsMs(load, load.filling.texts, load.distinctTexts);
+    return wordsMs + numbersMs + otherTextsMs(load, load.filling.texts, load.distinctTexts);
 }
 
 /** The groups as batches, with what sums take whose parts workers add up. */

@@ -18,7 +18,7 @@ import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { freeHostBytes, isKept } from "../host-memory.js";
 import { inputRowBytes, isTextKey, numberedKeyBytes, numberPlacesBytes } from "../chunk-rows.js";
-import { columnsOf, fillingOf, type Filling } from "../link.js";
+import { fillingOf, type Filling } from "../link.js";
 import type { Rings } from "../sizes.js";
 import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
 import { outOfCoreLayout, type RowLimits } from "./row-layout.js";
@@ -186,7 +186,7 @@ export function loadOf(facts: JoinFacts, costed: CostedLayout): JoinLoad {
         const widths = role === "build" ? layout.join.buildWidths : layout.join.probeWidths;
         const leastBytes = rowsOf(by[role]) * inputRowBytes(layout.join.keyBytes, widths, false);
         const { streamed } = node[by[role]].input;
-        return fillingOf(node[by[role]].input, columnsOf(layout[role]), streamed ? leastBytes : 0);
+        return fillingOf(node[by[role]].input, layout[role], streamed ? leastBytes : 0);
     };
     return {
         layout,

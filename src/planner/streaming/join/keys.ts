@@ -12,6 +12,7 @@ import {
     placesOf,
     type KeyPlace
 } from "../chunk-rows.js";
+import { shortTextBytes, shortTexts } from "../short-texts.js";
 
 /** What the GPU compares, and how many bytes of it. */
 export interface KeyPlan {
@@ -26,6 +27,8 @@ export interface KeyPlan {
     /** Packed keys by their numbers in the node, and where each of these is. */
     readonly order: readonly number[];
     readonly places: readonly KeyPlace[];
+    /** The keys of the node, with text in words of its own where it is compared so. */
+    readonly keys: JoinNode["keys"];
 }
 
 /** May NULLs of both sides meet, and are equal? */
@@ -68,7 +71,35 @@ function flaggedPlan(node: JoinNode, wordsMax: number): KeyPlan {
         );
     }
     const bytes = end < 4 ? 4 : 8;
-    return { mode: "packed", bytes, columns: words - 1, nullsEqual: equalsNull(node), nullByte: end, order, places };
+    return {
+        mode: "packed",
+        bytes,
+        columns: words - 1,
+        nullsEqual: equalsNull(node),
+        nullByte: end,
+        order,
+        places,
+        keys: node.keys
+    };
+}
+
+/**
+ * Keys with text in words of its own, where there is such and all keys are packed then; else undefined. Rows of a join
+ * keep their keys, and cross the link again where they are spilled: a word more would take as long as a number does.
+ */
+function shortTextPlan(node: JoinNode, wordsMax: number): KeyPlan | undefined {
+    const isOnlyKey = node.keys.length === 1;
+    const keys = node.keys.map(({ left, right }) => {
+        const columns = [
+            { node: node.left, key: left },
+            { node: node.right, key: right }
+        ];
+        const width = shortTextBytes(columns, isOnlyKey, keyBytesMax);
+        return width === 0 ? { left, right } : { left: { ...left, width }, right: { ...right, width } };
+    });
+    if (shortTexts(keys.map(({ left }) => left)).length === 0) return undefined;
+    const [plan, plain] = [keyPlan({ ...node, keys }, { wordsMax }), keyPlan(node, { wordsMax })];
+    return plan.mode === "packed" && plan.columns <= plain.columns ? plan : undefined;
 }
 
 /** How keys are to be compared. */
@@ -79,6 +110,8 @@ export interface KeyRequest {
     readonly flagged?: boolean;
     /** Rows of a side come once, so that their keys cannot be looked at again. */
     readonly streamed?: boolean;
+    /** Text may be in words of its own. */
+    readonly shortTexts?: boolean;
 }
 
 /**
@@ -86,8 +119,11 @@ export interface KeyRequest {
  * whoever delivers the pairs drops those whose keys differ. Rows that come out because they have no partner, or once
  * for having one, would be wrong by then: other joins compare a number of the whole key, which workers give.
  */
-export function keyPlan(node: JoinNode, { wordsMax, flagged = false, streamed = false }: KeyRequest): KeyPlan {
+export function keyPlan(node: JoinNode, request: KeyRequest): KeyPlan {
+    const { wordsMax, flagged = false, streamed = false } = request;
     if (flagged) return flaggedPlan(node, wordsMax);
+    const short = request.shortTexts === true ? shortTextPlan(node, wordsMax) : undefined;
+    if (short !== undefined) return short;
     const { keys, type } = node;
     const nullByte = -1;
     const nullsEqual = equalsNull(node);
@@ -98,16 +134,16 @@ export function keyPlan(node: JoinNode, { wordsMax, flagged = false, streamed = 
     const inOrder = keys.map((_, at) => at);
     // NULLs that equal each other are encoded by the CPU engine, which has no numbers for text.
     if ((!hasText || !nullsEqual) && bytes + maskBytes <= keyBytesMax) {
-        const plan = { columns: 0, nullsEqual, nullByte, order: inOrder, places: placesOf(widths).places };
+        const plan = { columns: 0, nullsEqual, nullByte, order: inOrder, places: placesOf(widths).places, keys };
         if (nullsEqual) return { mode: "encoded", bytes: 8, ...plan };
         return { mode: "packed", bytes: bytes <= 4 ? 4 : 8, ...plan };
     }
     const order = orderOf(node, widths);
     const { places, words } = placesOf(order.map((at) => widths[at] ?? 0));
     if (!nullsEqual && words <= wordsMax) {
-        return { mode: "packed", bytes: 8, columns: words - 1, nullsEqual, nullByte, order, places };
+        return { mode: "packed", bytes: 8, columns: words - 1, nullsEqual, nullByte, order, places, keys };
     }
-    const whole = { columns: 0, nullsEqual, nullByte, order: inOrder, places: [] };
+    const whole = { columns: 0, nullsEqual, nullByte, order: inOrder, places: [], keys };
     if (type === "inner" && !streamed) return { mode: "hashed", bytes: 8, ...whole };
     if (keys.length > numberedKeysMax) {
         throw new NotOnDevice(`there are ${keys.length} keys, of which ${numberedKeysMax} are numbered together`);

@@ -109,7 +109,9 @@ class LayoutDraft {
     ) {
         const wordsMax = keyWordsOf(request.counted, request.limits);
         const { flagged = false } = request;
-        this.#keys = keyPlan(node, { wordsMax, flagged, streamed: this.#isStreamed });
+        const streamed = this.#isStreamed;
+        const shortTexts = inputs !== undefined && !streamed;
+        this.#keys = keyPlan(node, { wordsMax, flagged, streamed, shortTexts });
         for (const side of ["left", "right"] as const) {
             for (let word = 0; word < this.#keys.columns; ++word) {
                 this.#sides[side].columns.push({ column: keyWordColumn, validity: false });
@@ -261,7 +263,7 @@ class LayoutDraft {
     }
 
     #side(side: Side): OutOfCoreSide {
-        const keys = this.#keys.order.flatMap((at) => this.node.keys.slice(at, at + 1));
+        const keys = this.#keys.order.flatMap((at) => this.#keys.keys.slice(at, at + 1));
         return { keys: keys.map((key) => ({ ...key[side] })), columns: this.#sides[side].columns };
     }
 
@@ -300,8 +302,9 @@ class LayoutDraft {
     #keepsKeyless(side: Side): boolean {
         if (this.#keys.nullsEqual || this.#keys.nullByte >= 0) return false;
         const isProbe = this.#role(side) === "probe";
-        const lacks = this.node.keys.some(({ [side]: key }) => {
-            return this.#columnOf(side, key.column).type.nullable || (isProbe && isTextKey(key));
+        const lacks = this.#keys.keys.some(({ [side]: key }) => {
+            const isUnknown = isProbe && isTextKey(key) && key.width === 0;
+            return this.#columnOf(side, key.column).type.nullable || isUnknown;
         });
         return lacks && this.#keepsLone(side);
     }

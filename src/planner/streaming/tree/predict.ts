@@ -5,7 +5,7 @@ import type { KeySpec } from "../../../model/column-type.js";
 import { otherSide } from "../../join-sides.js";
 import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
 import { inputRowBytes } from "../chunk-rows.js";
-import { columnsOf, deliveryMs, deliveryWorkMs, fillingOf, fillMs, linkMs, readMs } from "../link.js";
+import { deliveryMs, deliveryWorkMs, fillingOf, fillMs, linkMs, readMs } from "../link.js";
 import type { Delivered, Filling, Movers, PeerBytes } from "../link.js";
 import { expectedOnDisk, expectedOnPeer } from "../spill.js";
 import type { SizedOperator, TreeSizes } from "./sizes.js";
@@ -104,7 +104,7 @@ function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
     const input = load.inputs[flow.input] as InputInfo;
     return {
         inBytes,
-        filling: fillingOf(input, columnsOf(flow.side), input.streamed ? inBytes : 0),
+        filling: fillingOf(input, flow.side, input.streamed ? inBytes : 0),
         outBytes: sumOf(spilled),
         pipedChunks: sumOf(passed.slice(1).map(({ of, input }) => chunksOf(of, input))),
         pipedMs: sumOf(passed.slice(1).map(({ of, input }) => pipedRowsMs(of, input))),
