@@ -32,7 +32,7 @@ afterAll(async () => {
     for (const runtime of [cpu, filtered, plain]) await runtime.close();
 });
 
-/** Keys below `domain`, as numbers of 4 and 8 bytes and as text that gets a number; a column that goes to the GPU, one that does not. */
+/** Keys below `domain`, as numbers and as text that gets a number; a column that goes to the GPU, one that does not. */
 function table(seed: number, rows: number, domain: number, nullRatio: number): Table {
     const random = new Random(seed);
     const keys = Array.from({ length: rows }, () => (random.chance(nullRatio) ? null : random.below(domain)));

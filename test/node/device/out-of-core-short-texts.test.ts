@@ -38,7 +38,7 @@ afterAll(async () => {
 const rows = 3000;
 const encoder = new TextEncoder();
 
-/** Texts of up to so many bytes: empty ones, ends in zeros, and others that begin with these; one of `longer` longer. */
+/** Texts of up to so many bytes: empty ones, zeros, and others that begin alike; one of `longer` is longer. */
 function textOf(i: number, bytes: number, longer: number): string {
     const drawn = (i * 7) % 83;
     if (longer > 0 && i % longer === 0) return `${"long".repeat(8)}${drawn % 5}`;
