@@ -23,6 +23,10 @@ uint64_t mixed(uint64_t hash, uint64_t word) {
     return (hash << 29 | hash >> 35) * 0x9e3779b97f4a7c15ULL;
 }
 
+uint64_t hash_of_words(uint64_t length, uint64_t first, uint64_t last) {
+    return mixed(mixed(length, first), last);
+}
+
 }  // namespace
 
 // With its length, the first 8 bytes and the next 8, of longer ones the last 8, tell strings of up to 16 bytes apart.
@@ -41,7 +45,7 @@ inline RecentTexts::Key RecentTexts::key_of(ByteString text, const uint8_t* read
                    : length > 8           ? padded_word(p + 8, length - 8)
                                           : 0;
     }
-    key.hash = mixed(mixed(length, key.first), key.last);
+    key.hash = hash_of_words(length, key.first, key.last);
     if (length > kWholeInWords) {
         // These words are all that lies between in texts of up to 32 bytes. Longer ones that differ elsewhere share a
         // set.
@@ -61,11 +65,15 @@ inline bool RecentTexts::has_bytes(const Entry& entry, ByteString text) {
 }
 
 void RecentTexts::keep(ByteString text, const Key& key, uint32_t code) {
-    if (code == TextCodes::kNone || text.length >= TextCodes::kNone) return;
+    const bool is_whole = text.length <= kWholeInWords;
+    const bool is_known = code != TextCodes::kNone;
+    // Nobody keeps the bytes of a string without a number.
+    if (text.length >= TextCodes::kNone || (!is_known && !is_whole)) return;
     Set& set = set_of(key.hash);
-    if (set.entries[0].code == code) return;  // it came twice among those that were looked up together
+    // It may come twice among those that were looked up together.
+    if (set.entries[0].code == code && (is_known || difference(set.entries[0], key, text.length) == 0)) return;
     set.entries[1] = set.entries[0];
-    set.entries[0] = {key.first, key.last, text.length > kWholeInWords ? codes_.text(code).bytes : nullptr,
+    set.entries[0] = {key.first, key.last, is_whole ? nullptr : codes_.text(code).bytes,
                       static_cast<uint32_t>(text.length + 1), code};
 }
 
@@ -77,7 +85,7 @@ void RecentTexts::count(uint64_t texts, uint64_t missed) {
     missed_ += missed;
     if (seen_ < kWindow) return;
     const uint64_t sets = sets_.size();
-    if (missed_ > seen_ / 16) grow(std::min(std::bit_ceil(2 * codes_.size()), kSetsMax));
+    if (missed_ > seen_ / 16) grow(std::min(std::bit_ceil(2 * (codes_.size() + unknown_)), kSetsMax));
     if (missed_ > seen_ / 4 * 3 && sets_.size() == sets) passing_by_ = kPassedBy;
     seen_ = 0;
     missed_ = 0;
@@ -94,17 +102,25 @@ void RecentTexts::grow(uint64_t sets) {
     for (const Set& set : before) {
         for (const Entry* entry : {&set.entries[1], &set.entries[0]}) {
             if (entry->length_and_one == 0) continue;
+            if (entry->code == TextCodes::kNone) {
+                const uint64_t length = entry->length_and_one - 1;
+                const uint64_t hash = hash_of_words(length, entry->first, entry->last);
+                keep({nullptr, length}, {entry->first, entry->last, hash}, TextCodes::kNone);
+                continue;
+            }
             const ByteString text = codes_.text(entry->code);
             keep(text, key_of(text, nullptr), entry->code);
         }
     }
 }
 
+template <bool kAdds>
 inline void RecentTexts::find(ByteString text, const Key& key, uint64_t at, uint32_t* codes, Missing& missing) {
     const Set& set = set_of(key.hash);
     const bool is_first = difference(set.entries[0], key, text.length) == 0;
     const Entry& entry = set.entries[is_first ? 0 : 1];
-    if ((is_first || difference(entry, key, text.length) == 0) && has_bytes(entry, text)) {
+    const bool counts = !kAdds || entry.code != TextCodes::kNone;
+    if ((is_first || difference(entry, key, text.length) == 0) && counts && has_bytes(entry, text)) {
         codes[at] = entry.code;
         return;
     }
@@ -114,7 +130,7 @@ inline void RecentTexts::find(ByteString text, const Key& key, uint64_t at, uint
 }
 
 // Where the sets are more than an L1 cache holds, all of a few texts are on their way before the first is looked into.
-template <class LookUp>
+template <bool kAdds, class LookUp>
 void RecentTexts::numbers_of(const TextBatch& batch, uint32_t* codes, const LookUp& look_up) {
     if (passing_by_ > 0) {
         passing_by_ -= std::min(passing_by_, batch.count);
@@ -133,10 +149,10 @@ void RecentTexts::numbers_of(const TextBatch& batch, uint32_t* codes, const Look
                 keys[i] = key_of(texts[i], batch.readable_end);
                 __builtin_prefetch(&set_of(keys[i].hash));
             }
-            for (uint64_t i = 0; i < together; ++i) find(texts[i], keys[i], done + i, codes, missing);
+            for (uint64_t i = 0; i < together; ++i) find<kAdds>(texts[i], keys[i], done + i, codes, missing);
         } else {
             for (uint64_t i = 0; i < together; ++i) {
-                find(texts[i], key_of(texts[i], batch.readable_end), done + i, codes, missing);
+                find<kAdds>(texts[i], key_of(texts[i], batch.readable_end), done + i, codes, missing);
             }
         }
         if (missing.count == 0) continue;
@@ -146,19 +162,20 @@ void RecentTexts::numbers_of(const TextBatch& batch, uint32_t* codes, const Look
         for (uint64_t i = 0; i < missing.count; ++i) {
             codes[missing.at[i]] = found[i];
             keep(missing.texts[i], missing.keys[i], found[i]);
+            if (found[i] == TextCodes::kNone) ++unknown_;
         }
     }
     count(batch.count, missed);
 }
 
 void RecentTexts::add_all(const TextBatch& texts, uint32_t* codes) {
-    numbers_of(texts, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
+    numbers_of<true>(texts, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
         codes_.add_all(missing, missed, found);
     });
 }
 
 void RecentTexts::find_all(const TextBatch& texts, uint32_t* codes) {
-    numbers_of(texts, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
+    numbers_of<false>(texts, codes, [this](const ByteString* missing, uint64_t missed, uint32_t* found) {
         codes_.find_all(missing, missed, found);
     });
 }

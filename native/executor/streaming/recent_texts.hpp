@@ -20,7 +20,8 @@ struct TextBatch {
 
 // The numbers of the strings that one thread met last, in front of the table that all threads share: most columns of
 // text repeat few strings, and those are found here in one cache line, by their first and last bytes. What is not here
-// is looked up in that table many at a time. It grows while that helps, as far as `budget` has memory to spare.
+// is looked up in that table many at a time. It grows while that helps, as far as `budget` has memory to spare. A
+// string of up to 16 bytes that was looked for and has no number is remembered as such until this thread adds it.
 class RecentTexts {
   public:
     RecentTexts(TextCodes& codes, MemoryBudget& budget) : codes_(codes), budget_(budget), sets_(kSetsMin) {}
@@ -66,8 +67,9 @@ class RecentTexts {
     void keep(ByteString text, const Key& key, uint32_t code);
     void count(uint64_t texts, uint64_t missed);
     void grow(uint64_t sets);
+    template <bool kAdds>
     void find(ByteString text, const Key& key, uint64_t at, uint32_t* codes, Missing& missing);
-    template <class LookUp>
+    template <bool kAdds, class LookUp>
     void numbers_of(const TextBatch& texts, uint32_t* codes, const LookUp& look_up);
 
     TextCodes& codes_;
@@ -79,6 +81,7 @@ class RecentTexts {
     uint64_t seen_ = 0;
     uint64_t missed_ = 0;
     uint64_t passing_by_ = 0;  // that it does not look for
+    uint64_t unknown_ = 0;     // strings without a number that it has remembered
 };
 
 }  // namespace spillway

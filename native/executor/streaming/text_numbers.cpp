@@ -15,6 +15,15 @@ namespace {
 constexpr uint64_t kTinyBytes = 2;
 constexpr uint64_t kTinyPlaces[] = {0, 1, 1 + 256, 1 + 256 + 65536};
 
+// Where the text of a row begins. It keeps what it reads by: words that a loop writes could be those of the view, as
+// far as the compiler knows, which would look them up for each row.
+template <class Offset>
+auto offsets_of(const ColumnView& view) {
+    return [offsets = view.offsets, base = view.offset_base](int64_t row) {
+        return static_cast<int64_t>(load<Offset>(offsets, row)) - base;
+    };
+}
+
 }  // namespace
 
 // nullptr: the column is no dictionary, or one of so many values that each is looked up as a text.
@@ -39,30 +48,33 @@ uint32_t TextNumbers::number_of(const ColumnView& texts, int64_t row, bool known
 // neither a hash nor a comparison is needed. False: most are longer, so that it did nothing.
 template <class Offset>
 bool TextNumbers::number_tiny_rows(const ColumnView& view, int64_t begin, int64_t rows, bool known_only) {
-    const auto offset = [&view](int64_t row) {
-        return static_cast<int64_t>(load<Offset>(view.offsets, row)) - view.offset_base;
-    };
+    const auto offset = offsets_of<Offset>(view);
     int64_t at = offset(begin);
     const int64_t end_of_all = offset(begin + rows);
     if (end_of_all - at > static_cast<int64_t>(kTinyBytes) * rows) return false;
     std::vector<uint32_t>& numbers = of_tiny_[known_only ? 1 : 0];
     if (numbers.empty()) numbers.assign(kTinyPlaces[kTinyBytes + 1], kNotAsked);
+    const uint32_t* const places = numbers.data();
+    const uint8_t* const data = view.data;
     uint64_t others = 0;
     for (int64_t row = 0; row < rows; ++row) {
         const int64_t end = offset(begin + row + 1);
         const auto length = static_cast<uint64_t>(end - at);
         const uint64_t bytes = std::min(length, kTinyBytes);
-        const uint8_t* const text = view.data + at;
+        const uint8_t* const text = data + at;
         const bool is_readable = at + static_cast<int64_t>(kTinyBytes) <= end_of_all;
         const uint64_t word = is_readable ? load<uint16_t>(text) & kLowBytes[bytes] : padded_word(text, bytes);
-        const uint32_t number = numbers[kTinyPlaces[bytes] + word];
+        const uint32_t number = places[kTinyPlaces[bytes] + word];
         codes_[row] = number;
-        texts_[others] = {text, length};
         rows_[others] = row;
         others += length > kTinyBytes || number == kNotAsked ? 1 : 0;
         at = end;
     }
     if (others == 0) return true;
+    for (uint64_t i = 0; i < others; ++i) {
+        const int64_t first = offset(begin + rows_[i]);
+        texts_[i] = {data + first, static_cast<uint64_t>(offset(begin + rows_[i] + 1) - first)};
+    }
     uint32_t found[kTogether];
     const TextBatch batch{texts_, others, nullptr};
     look_up(batch, known_only, found);
@@ -149,9 +161,8 @@ void TextNumbers::number_long(const ColumnView& view, int64_t begin, uint64_t co
 template <class Offset, uint32_t kKeyBytes>
 uint64_t TextNumbers::write_short_rows(const ColumnView& view, int64_t begin, int64_t rows, const ShortTextKeys& keys) {
     constexpr uint64_t kLongest = short_text_bytes_max(kKeyBytes);
-    const auto offset = [&view](int64_t row) {
-        return static_cast<int64_t>(load<Offset>(view.offsets, row)) - view.offset_base;
-    };
+    const auto offset = offsets_of<Offset>(view);
+    const uint8_t* const data = view.data;
     uint64_t* const words = keys.words;
     uint64_t* const last_words = keys.last_words();
     uint64_t longer = 0;
@@ -160,7 +171,7 @@ uint64_t TextNumbers::write_short_rows(const ColumnView& view, int64_t begin, in
     for (int64_t row = 0; row < rows; ++row) {
         const int64_t end = offset(begin + row + 1);
         const auto length = static_cast<uint64_t>(end - at);
-        const uint8_t* const text = view.data + at;
+        const uint8_t* const text = data + at;
         const bool is_readable = at + int64_t{kKeyBytes} <= end_of_all;
         at = end;
         rows_[longer] = row;
