@@ -44,9 +44,9 @@ export function linkMs(
 
 /**
  * What a worker takes, in nanoseconds, for a text that is a key of so many bytes, and for one whose number it finds by
- * a place for each text of a byte or two. On an H100's host 16 workers filled chunks with 60 million ship modes in 22 ms,
- * of which their bytes are to take 16, and with 15 million clerks of 15 bytes in 19, of which bytes and hashes of words
- * are to take 15; with two flags a row of 60 million and a sum in 73, where a date and that sum took 40.
+ * a place for each text of a byte or two. On an H100's host 16 workers filled chunks with 60 million ship modes in 22
+ * ms, of which their bytes are to take 16, and with 15 million clerks of 15 bytes in 19, of which bytes and hashes of
+ * words are to take 15; with two flags a row of 60 million and a sum in 73, where a date and that sum took 40.
  */
 const shortTextNs: Readonly<Record<number, number>> = { 8: 2, 16: 5 };
 const tinyTextNs = 6;

@@ -30,8 +30,8 @@ function meanTextBytes(columns: readonly { node: LogicalNode; key: KeySpec }[]):
 /**
  * Bytes of a key that holds most texts of a column, or of both columns that are compared, in words of its own; 0: it is
  * no text, or numbers take less. What a worker takes for a text that is a word of its own is a fraction of what it
- * takes to look up a number (short_text.hpp); longer texts have their number there. Texts of a byte or two stay numbers,
- * but where they are the only key. bytesMax: of a key.
+ * takes to look up a number (short_text.hpp); longer texts have their number there. Texts of a byte or two stay
+ * numbers, but where they are the only key. bytesMax: of a key.
  */
 export function shortTextBytes(
     columns: readonly { node: LogicalNode; key: KeySpec }[],

@@ -4,6 +4,7 @@ import type { OutOfCoreGroupLayout, OutOfCoreGroupStage } from "../../../plan/ou
 import type { Plan } from "../../../plan/plan.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
 import { Estimator } from "../../estimates.js";
+import type { KeyStatistics } from "../../statistics.js";
 import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
@@ -41,6 +42,11 @@ function layoutOf(query: PlanQuery, node: InputGroup): OutOfCoreGroupLayout {
     // Keys that workers number have no words.
     const isShort = !(short instanceof NotOnDevice) && !short.side.numbered && shortTexts(short.side.keys).length > 0;
     return isShort ? short : outOfCoreGroupLayout(node, counted, inWords);
+}
+
+function differentShare(statistics: KeyStatistics | undefined): number {
+    if (statistics === undefined || statistics.sampledRows === 0) return 1;
+    return Math.min(1, statistics.sampledDistinct / statistics.sampledRows);
 }
 
 /** As outOfCoreHostBytes; throws NotOnDevice. */
@@ -85,7 +91,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         filling: fillingOf(node.child.input, layout.side, leastBytes),
         distinctKeys: Math.min(rows, groups),
         distinctTexts: node.keys.length === 1 && !layout.side.numbered && !hasShortTexts ? Math.min(rows, groups) : 0,
-        ...{ isManyKeys: groups > sizes.chunkRows / 2, sizes },
+        ...{ isManyKeys: groups > sizes.chunkRows / 2, differentShare: differentShare(statistics), sizes },
         // Words of keys are checked by the host.
         groups: sink === "count" && words === 0 ? 0 : groups,
         spilledBytes,
