@@ -69,6 +69,15 @@ std::vector<uint32_t> numbers_of(TextNumbers& numbers, const ColumnView& view, i
     return found;
 }
 
+// Rows from `begin` on have the numbers of their texts, but for NULLs.
+void expect_texts(const TextCodes& codes, const std::vector<uint32_t>& numbers, const ColumnView& view, int64_t begin,
+                  const std::vector<std::string>& strings) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+        if (!view.is_valid(begin + static_cast<int64_t>(i))) continue;
+        EXPECT(string_of(codes.text(numbers[i])) == strings[static_cast<size_t>(begin) + i]);
+    }
+}
+
 }  // namespace
 
 TEST(recent_texts_have_the_numbers_of_all) {
@@ -154,36 +163,33 @@ TEST(text_numbers_of_rows_are_those_of_their_texts) {
         for (const int64_t begin : {int64_t{0}, int64_t{77}, rows - 300, rows - 1, rows}) {
             const std::vector<uint32_t> found = numbers_of(numbers, column.view, begin, rows - begin);
             EXPECT(numbers_of(others, column.view, begin, rows - begin, true) == found);
-            for (size_t i = 0; i < found.size(); ++i) {
-                if (!column.view.is_valid(begin + static_cast<int64_t>(i))) continue;
-                EXPECT(string_of(codes.text(found[i])) == strings[static_cast<size_t>(begin) + i]);
-            }
+            expect_texts(codes, found, column.view, begin, strings);
         }
     }
 }
 
-// Texts of a byte or two are numbered by a place for each, among longer ones and among NULLs.
+// Texts of a byte or two are numbered by a place for each, with longer ones among them, and not where some are NULL.
 TEST(text_numbers_of_tiny_texts_are_those_of_their_texts) {
     MemoryBudget budget(256 * kMiB);
     TextCodes codes(budget);
     std::vector<std::string> strings;
     for (int i = 0; i < 70'000; ++i) {
-        std::string text;
-        for (int bytes = i; bytes > 0; bytes /= 256) text.push_back(static_cast<char>(bytes % 256));
-        strings.push_back(i % 4 == 0 ? std::string(1, static_cast<char>(i)) : text);
+        std::string text{static_cast<char>(i), static_cast<char>(i / 256)};
+        text.resize(static_cast<size_t>(i % 5 < 3 ? 2 : i % 5 - 3));
+        strings.push_back(i % 50 == 0 ? nth(i + 1) : text);
     }
     Column column(strings);
+    std::vector<uint8_t> validity(strings.size() / 8 + 1, 0x5b);
     TextNumbers numbers(codes, budget);
     TextNumbers others(codes, budget);
     const auto rows = static_cast<int64_t>(strings.size());
     TextNumbers before(codes, budget);
     for (const uint32_t number : numbers_of(before, column.view, 0, rows, true)) EXPECT_EQ(number, TextCodes::kNone);
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < 3; ++i) {
+        column.view.validity = i < 2 ? nullptr : validity.data();
         const std::vector<uint32_t> found = numbers_of(numbers, column.view, 3, rows - 3);
         EXPECT(numbers_of(others, column.view, 3, rows - 3, true) == found);
-        for (size_t row = 0; row < found.size(); ++row) {
-            EXPECT(string_of(codes.text(found[row])) == strings[row + 3]);
-        }
+        expect_texts(codes, found, column.view, 3, strings);
     }
 }
 

@@ -7,7 +7,7 @@ import type { SinkKind } from "../../plan/plan.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import { defaultPolicy } from "../policy.js";
 import { isText } from "./chunk-rows.js";
-import { isTinyText, shortTexts } from "./short-texts.js";
+import { isShortText, isTinyText } from "./short-texts.js";
 import { resultSlots } from "./sizes.js";
 
 /** Who moves the rows of a query. */
@@ -69,8 +69,8 @@ export interface ReadSide {
 
 /** These columns of an input. What a stream will have is not known before it comes: so many bytes, at least. */
 export function fillingOf(input: InputInfo, side: ReadSide, leastBytes: number): Filling {
-    const nsOf = (key: KeySpec): number => (isTinyText(input, key) ? tinyTextNs : (shortTextNs[key.width] ?? 0));
-    const short = side.keys.filter((key) => shortTexts([key]).length > 0 || isTinyText(input, key));
+    const nsOf = (key: KeySpec): number => (isShortText(key) ? (shortTextNs[key.width] ?? 0) : tinyTextNs);
+    const short = side.keys.filter((key) => isShortText(key) || isTinyText(input, key));
     const others = side.keys.filter((key) => !short.includes(key));
     const columnsOf = (all: readonly { readonly column: number }[]): number[] =>
         [...new Set(all.map(({ column }) => column))].filter((column) => column >= 0);

@@ -43,9 +43,9 @@ export function shortTextBytes(
     return shortTextKeyBytes.find((bytes) => bytes <= bytesMax && mean <= bytes - 1 + paddedBytes) ?? 0;
 }
 
-/** Keys that are text in words of its own. */
-export function shortTexts(keys: readonly KeySpec[]): KeySpec[] {
-    return keys.filter((key) => isTextKey(key) && key.width > 0);
+/** Is the key a text in words of its own? */
+export function isShortText(key: KeySpec): boolean {
+    return isTextKey(key) && key.width > 0;
 }
 
 /** Do most texts of such a key get their number without a hash? */

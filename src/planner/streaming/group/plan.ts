@@ -10,7 +10,7 @@ import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
 import { fillingOf, outOfCoreStartMs } from "../link.js";
-import { shortTexts } from "../short-texts.js";
+import { isShortText } from "../short-texts.js";
 import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
 import { moreKeyWords, withShortTexts } from "./keys.js";
 import { outOfCoreGroupLayout } from "./row-layout.js";
@@ -38,12 +38,16 @@ function layoutOf(query: PlanQuery, node: InputGroup): OutOfCoreGroupLayout {
     const estimator = new Estimator(node, query.statistics, query.policy ?? defaultPolicy, query.tableFull);
     const inWords = query.plainDevice !== true && estimator.of(node).rows <= wordGroupsMax;
     const counted = query.sink === "count";
-    const short = attempt(() => outOfCoreGroupLayout(withShortTexts(node), counted, inWords));
-    // Keys that workers number have no words.
-    const isShort = !(short instanceof NotOnDevice) && !short.side.numbered && shortTexts(short.side.keys).length > 0;
-    return isShort ? short : outOfCoreGroupLayout(node, counted, inWords);
+    const short = withShortTexts(node);
+    if (short.keys.some(isShortText)) {
+        const layout = attempt(() => outOfCoreGroupLayout(short, counted, inWords));
+        // Keys that workers number have no words.
+        if (!(layout instanceof NotOnDevice) && !layout.side.numbered) return layout;
+    }
+    return outOfCoreGroupLayout(node, counted, inWords);
 }
 
+/** The whole sample counts: a chunk of rows is longer, and finds keys again that a piece of the sample has once. */
 function differentShare(statistics: KeyStatistics | undefined): number {
     if (statistics === undefined || statistics.sampledRows === 0) return 1;
     return Math.min(1, statistics.sampledDistinct / statistics.sampledRows);
@@ -84,7 +88,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const sizes = chooseGroupSizes(request);
     const spilledRows = spilledGroupRows(request, sizes);
     const spilledBytes = spilledRows * request.packedBytes;
-    const hasShortTexts = shortTexts(layout.side.keys).length > 0;
+    const hasShortTexts = layout.side.keys.some(isShortText);
     const leastBytes = node.child.input.streamed ? rows * memory.rowBytes : 0;
     const predicted = predictGroups({
         ...{ layout, memory, rows, sink, profile },

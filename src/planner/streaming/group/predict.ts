@@ -25,7 +25,7 @@ export interface GroupLoad extends Movers {
     readonly distinctTexts: number;
     /** There are too many keys for chunks of rows in any order to be aggregated on their own. */
     readonly isManyKeys: boolean;
-    /** Different keys of a row where rows lie, as a sample of rows behind each other has them; 1: it is not known. */
+    /** Different keys for each row of a sample, whose pieces are rows behind each other; 1: it is not known. */
     readonly differentShare: number;
     readonly sizes: Pick<OutOfCoreGroupSizes, "chunkRows" | "radixBits">;
     readonly spilledBytes: number;
@@ -61,7 +61,7 @@ interface GroupWork {
     readonly back: number;
 }
 
-/** Where chunks have no more different keys for each row, it pays to aggregate them (kAuto of the plugin does). */
+/** Chunks with no more different keys for each row are aggregated (kGroupedShare in cuda/staged_group_by). */
 const groupedShareMax = 0.5;
 
 function gpuWork({ rows, isManyKeys, differentShare, sizes, spilledShare }: GroupLoad): GroupWork {

@@ -12,7 +12,7 @@ import {
     placesOf,
     type KeyPlace
 } from "../chunk-rows.js";
-import { shortTextBytes, shortTexts } from "../short-texts.js";
+import { isShortText, shortTextBytes } from "../short-texts.js";
 
 /** What the GPU compares, and how many bytes of it. */
 export interface KeyPlan {
@@ -97,7 +97,7 @@ function shortTextPlan(node: JoinNode, wordsMax: number): KeyPlan | undefined {
         const width = shortTextBytes(columns, isOnlyKey, keyBytesMax);
         return width === 0 ? { left, right } : { left: { ...left, width }, right: { ...right, width } };
     });
-    if (shortTexts(keys.map(({ left }) => left)).length === 0) return undefined;
+    if (!keys.some(({ left }) => isShortText(left))) return undefined;
     const [plan, plain] = [keyPlan({ ...node, keys }, { wordsMax }), keyPlan(node, { wordsMax })];
     return plan.mode === "packed" && plan.columns <= plain.columns ? plan : undefined;
 }
