@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "bucket_chain_join/bucket_chain_join.hpp"
 #include "equi_join/equi_join.hpp"
-#include "hash_join/hash_join.hpp"
 #include "materialize/match_pairs.hpp"
 #include "materialize/row_list.hpp"
 #include "no_partitioning_join/no_partitioning_join.hpp"
@@ -15,39 +15,9 @@ namespace spillway::cuda { inline namespace equi_joins {
 
 namespace {
 
-class RadixHashJoin {
-  public:
-    RadixHashJoin(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join)
-        : device_(device), join_(join), extent_{join.kind, &build, &probe} {
-        const int bits = join.radix_bits >= 0
-                             ? join.radix_bits
-                             : join_radix_bits(device, build.rows, build.key.width / 4, row_words(build));
-        if (std::max(row_words(build), row_words(probe)) > kRowWordsMax) {
-            throw Error(ErrorCode::kInvalid, "rows of more than 32 bytes; carry row numbers instead");
-        }
-        build_ = radix_partition(device, build, bits);
-        probe_ = radix_partition(device, probe, bits);
-    }
-
-    JoinResult materialize() const {
-        return join_partitions(device_, build_, probe_, join_.output, join_.expected_rows, join_.plan, extent_);
-    }
-    uint64_t count() const { return count_matches(device_, build_, probe_, extent_); }
-    HashJoinPieces pieces() && { return {device_, std::move(build_), std::move(probe_), join_.output, extent_}; }
-
-  private:
-    static uint32_t row_words(const DeviceRelation& relation) {
-        std::vector<uint32_t> widths;
-        for (const DeviceColumn& column : relation.columns) widths.push_back(column.width);
-        return RowLayout::words_for(relation.key.width, widths);
-    }
-
-    Device& device_;
-    const EquiJoin& join_;
-    const JoinExtent extent_;
-    PartitionedRows build_;
-    PartitionedRows probe_;
-};
+RadixJoinWish radix_wish(const EquiJoin& join) {
+    return {join.kind, join.output, join.radix_bits, join.row_words_max};
+}
 
 NpjOptions npj_options(const EquiJoin& join) {
     NpjOptions options;
@@ -143,7 +113,7 @@ bool wants_presence(const EquiJoin& join) {
 JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join) {
     switch (join.algorithm) {
         case JoinAlgorithm::kRadixHash:
-            return RadixHashJoin(device, build, probe, join).materialize();
+            return RadixHashJoin(device, build, probe, radix_wish(join)).materialize(join.expected_rows, join.plan);
         case JoinAlgorithm::kNoPartitioning:
         case JoinAlgorithm::kPerfectHash: {
             if (join.kind.inner() && !wants_presence(join)) {
@@ -172,7 +142,7 @@ uint64_t equi_join_count(Device& device, const DeviceRelation& build, const Devi
     const DeviceRelation probe_keys = keys_of(probe);
     switch (join.algorithm) {
         case JoinAlgorithm::kRadixHash:
-            return RadixHashJoin(device, build_keys, probe_keys, join).count();
+            return RadixHashJoin(device, build_keys, probe_keys, radix_wish(join)).count();
         case JoinAlgorithm::kNoPartitioning:
         case JoinAlgorithm::kPerfectHash: {
             const NpjPairs pairs(device, build_keys, probe_keys, join);
@@ -192,12 +162,12 @@ uint64_t equi_join_count(Device& device, const DeviceRelation& build, const Devi
     throw Error(ErrorCode::kInvalid, "a join is of no known algorithm");
 }
 
-HashJoinPieces equi_join_pieces(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
-                                const EquiJoin& join) {
+RadixJoinPieces equi_join_pieces(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
+                                 const EquiJoin& join) {
     if (join.algorithm != JoinAlgorithm::kRadixHash) {
         throw Error(ErrorCode::kInvalid, "only the radix hash join gives its result in pieces");
     }
-    return RadixHashJoin(device, build, probe, join).pieces();
+    return RadixJoinPieces(std::make_unique<RadixHashJoin>(device, build, probe, radix_wish(join)));
 }
 
 }}  // namespace spillway::cuda::equi_joins

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "hash_join/join_pieces.hpp"
+#include "equi_join/radix_hash_join.hpp"
 #include "materialize/join_output.hpp"
 #include "primitive/device_relation.hpp"
 
@@ -19,11 +19,11 @@ struct EquiJoin {
     OutputPlan plan = OutputPlan::kOnePass;
     uint64_t first_key = 0;  // kPerfectHash, see NpjOptions
     uint64_t key_range = 0;
-    int radix_bits = -1;  // of partitioned joins: -1 = as many as fit shared memory
+    int radix_bits = -1;         // of partitioned joins: -1 = as many as fit shared memory
+    uint32_t row_words_max = 0;  // kRadixHash: of rows that are moved whole; 0: what policy says
 };
 
-// Rows (key and columns) of at most 32 bytes per side for kRadixHash; wider ones carry row numbers (a DeviceColumn
-// without data) and are gathered afterwards. Both wait for the device. Throws kInvalid, kOutOfMemory, kCancelled.
+// Both wait for the device. Throws kInvalid, kOutOfMemory, kCancelled.
 JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join);
 // Rows of that join's result. output and plan do not matter.
 uint64_t equi_join_count(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
@@ -32,7 +32,7 @@ uint64_t equi_join_count(Device& device, const DeviceRelation& build, const Devi
 // equi_join() for results in pieces. The relations stay, where the kind of join keeps rows without a key, until the
 // last piece; else they may go. Throws kInvalid for algorithms other than kRadixHash: their tables and sorted rows are
 // of whole relations, which what is left of a device's memory had better be used for.
-HashJoinPieces equi_join_pieces(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
-                                const EquiJoin& join);
+RadixJoinPieces equi_join_pieces(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
+                                 const EquiJoin& join);
 
 }}  // namespace spillway::cuda::equi_joins

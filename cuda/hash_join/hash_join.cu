@@ -126,7 +126,8 @@ class HashJoin {
         out.chunk_rows = kWarpThreads;
         // Pieces are as large as memory allows, and the number of their rows is known.
         const uint64_t open_share = extent_.part != nullptr ? 2 * kPieceSlackShare : 1;
-        while (out.chunk_rows < kOutputChunkRows && out.chunk_rows * warps * open_share < expected_rows) {
+        const uint32_t most = extent_.chunk_rows_max == 0 ? kOutputChunkRows : extent_.chunk_rows_max;
+        while (out.chunk_rows < most && out.chunk_rows * warps * open_share < expected_rows) {
             out.chunk_rows *= 2;
         }
         const uint64_t chunks = (expected_rows + out.chunk_rows - 1) / out.chunk_rows + warps;

@@ -30,6 +30,9 @@ struct JoinExtent {
     const DeviceRelation* build = nullptr;
     const DeviceRelation* probe = nullptr;
     const JoinPart* part = nullptr;  // of inner joins; nullptr: all of it
+    // Result rows that a warp reserves at once, at most; 0: what policy says. The fewer, the closer is the order of the
+    // result to that of the partitions.
+    uint32_t chunk_rows_max = 0;
 };
 
 // Joins of two relations that were partitioned with equal radix bits. Both wait for the device. Throws kInvalid,

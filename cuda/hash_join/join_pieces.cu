@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/copy_to_device.hpp"
 #include "device/error.hpp"
 #include "device/phase_times.hpp"
 #include "hash_join/join_columns.hpp"
@@ -240,6 +241,7 @@ JoinResult HashJoinPieces::next_pairs(uint64_t rows_max) {
     }
     JoinExtent extent;  // pairs alone, and no marks: those have been set
     extent.part = &part;
+    extent.chunk_rows_max = extent_.chunk_rows_max;
     JoinResult result = join_partitions(device_, *build_, *probe_, output_, rows, OutputPlan::kOnePass, extent);
     check_rows(result.rows, rows);
     taken_ranges_ = count;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "device/copy_to_device.hpp"
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "hash_join/pieces_policy.hpp"

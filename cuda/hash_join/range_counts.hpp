@@ -37,16 +37,4 @@ std::vector<uint64_t> count_marked_rows(Device& device, const uint8_t* marks, bo
 std::vector<uint64_t> count_keyless_rows(Device& device, const uint32_t* key_valid,
                                          const std::vector<RowRange>& ranges);
 
-// Bytes of a vector in device memory, in order on the device's stream.
-template <class Value>
-Allocation copy_to_device(Device& device, const std::vector<Value>& values, const char* what) {
-    const uint64_t bytes = values.size() * sizeof(Value);
-    Allocation copy = device.memory().allocate(bytes, what);
-    if (bytes > 0) {
-        // The source is pageable: it has been read when the call returns.
-        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(copy.as(), values.data(), bytes, cudaMemcpyHostToDevice, device.stream()));
-    }
-    return copy;
-}
-
 }}  // namespace spillway::cuda::hash_join

@@ -6,12 +6,14 @@
 #include "api/stream_spec.hpp"
 #include "coherent_join/coherent_policy.hpp"
 #include "device/device_policy.hpp"
+#include "equi_join/equi_join_policy.hpp"
 #include "far_partition/far_policy.hpp"
 #include "group_by/plan/group_policy.hpp"
 #include "hash_join/join_memory.hpp"
 #include "hash_join/join_policy.hpp"
 #include "memory_model/stream_memory.hpp"
 #include "no_partitioning_join/npj_policy.hpp"
+#include "radix_partition/pack_policy.hpp"
 #include "radix_partition/radix_policy.hpp"
 #include "row_index/row_index_policy.hpp"
 #include "staged_group_by/staged_group_policy.hpp"
@@ -35,6 +37,11 @@ std::vector<DeviceConstant> device_constants() {
         {"groupAggregatesMax", kGroupAggregatesMax},
         {"radixPassBitsMax", kPassBitsMax},
         {"joinPartitionRowsMax", kPartitionRowsMax},
+        {"wholeRowWordsMax", kWholeRowWordsMax},
+        {"packPassBitsMax", kPackPassBitsMax},
+        {"packWindowBytes", kPackWindowBytes},
+        {"packedPartitionRows", kPackedPartitionRows},
+        {"packedRadixBitsMax", kPackedRadixBitsMax},
         {"joinPartitionFill", kPartitionFill},
         {"joinReservedBytes", kJoinReservedBytes},
         // A build row's link of a chain and, with as many buckets as rows, a bucket.

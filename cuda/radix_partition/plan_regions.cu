@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cub/device/device_scan.cuh>
 
 #include "device/launch.hpp"
@@ -72,8 +73,8 @@ Regions Regions::open(Device& device, const uint64_t* counts, uint64_t regions) 
     return opened;
 }
 
-Allocation count_groups(Device& device, const uint64_t* counts, uint64_t groups, int group_bits) {
-    Allocation sums = device.memory().allocate(groups * sizeof(uint64_t), "partition sizes");
+Allocation count_groups(Device& device, const uint64_t* counts, uint64_t groups, int group_bits, uint64_t room) {
+    Allocation sums = device.memory().allocate(std::max(groups, room) * sizeof(uint64_t), "partition sizes");
     launch(sum_groups, grid_of_threads(groups, kThreads), dim3(kThreads), 0, device.stream(), counts, groups,
            group_bits, sums.as<uint64_t>());
     return sums;

@@ -18,8 +18,9 @@ struct Regions {
     static Regions open(Device& device, const uint64_t* counts, uint64_t regions);
 };
 
-// Sums over groups of 2^group_bits neighbouring counts: sizes of the partitions of an earlier pass.
-Allocation count_groups(Device& device, const uint64_t* counts, uint64_t groups, int group_bits);
+// Sums over groups of 2^group_bits neighbouring counts: sizes of the partitions of an earlier pass. room: of the
+// result, at least `groups`; 0: no more.
+Allocation count_groups(Device& device, const uint64_t* counts, uint64_t groups, int group_bits, uint64_t room = 0);
 
 // [regions + 1] number of each region's first tile when every region is cut into tiles of tile_rows.
 Allocation first_tiles(Device& device, const uint64_t* counts, uint64_t regions, uint64_t tile_rows);

@@ -2,11 +2,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
+#include "device/copy_to_device.hpp"
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
+#include "radix_partition/column_packs.hpp"
+#include "radix_partition/pack_pass.hpp"
+#include "radix_partition/pack_policy.hpp"
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_partition.hpp"
 #include "radix_partition/radix_policy.hpp"
@@ -127,21 +132,31 @@ class RadixPartitioning {
         result_.radix_bits = radix_bits;
     }
 
+    // Rows of keys and places, while the first pass fills the packs of `packed`.
+    RadixPartitioning(Device& device, const DeviceRelation& relation, int radix_bits, PackedRelation& packed,
+                      bool with_keyless)
+        : device_(device), relation_(relation), bits_(radix_bits), packed_(&packed), with_keyless_(with_keyless) {
+        result_.layout = RowLayout::make(relation.key.width, std::vector<uint32_t>{packed.place_width});
+        result_.radix_bits = radix_bits;
+    }
+
     PartitionedRows run() {
-        const int bits_max = pass_bits_max(device_.properties(), static_cast<int>(row_words()));
-        const int passes = std::max(1, (bits_ + bits_max - 1) / bits_max);
+        const std::vector<int> passes = pass_bits();
         // The counters of the first histogram serve as many passes as they have bits for.
         int counted = std::min(bits_, kHistogramBitsMax);
         while ((sizeof(uint32_t) << counted) > device_.properties().shared_bytes_per_block_optin) --counted;
         Allocation counts = count_keys(counted);
         int done = 0;
-        for (int pass = 0; pass < passes; ++pass) {
-            const int bits = (bits_ - done) / (passes - pass);  // as even as can be, later passes have the odd ones
+        for (const int bits : passes) {
             if (done + bits > counted) {
                 counts = count_rows(done, bits);
                 counted = done + bits;
             }
-            move_rows(counts, counted, done, bits, pass == 0);
+            if (done == 0 && packed_ != nullptr) {
+                move_packs(counts, counted, bits);
+            } else {
+                move_rows(counts, counted, done, bits, done == 0);
+            }
             done += bits;
         }
         result_.data = std::move(rows_);
@@ -152,6 +167,24 @@ class RadixPartitioning {
 
   private:
     uint32_t row_words() const { return result_.layout.row_words; }
+
+    // As even as can be, later passes have the odd ones; but for packs, which the first pass alone moves.
+    std::vector<int> pass_bits() const {
+        const int bits_max = pass_bits_max(device_.properties(), static_cast<int>(row_words()));
+        std::vector<int> bits;
+        int left = bits_;
+        if (packed_ != nullptr) {
+            bits.push_back(std::min(left, kPackPassBitsMax));
+            left -= bits.back();
+        }
+        const int passes = std::max(packed_ == nullptr ? 1 : 0, (left + bits_max - 1) / bits_max);
+        for (int pass = 0; pass < passes; ++pass) {
+            bits.push_back(left / (passes - pass));
+            left -= bits.back();
+        }
+        return bits;
+    }
+
     // Returns the bytes that the first pass reads of each row. Row numbers are nowhere in memory before it.
     uint32_t column_bytes() const {
         uint32_t bytes = relation_.key.width;
@@ -243,9 +276,51 @@ class RadixPartitioning {
         sizes_ = std::move(sizes);
     }
 
+    // The first pass of a relation that becomes keys and packs. Rows without a key are behind all others.
+    void move_packs(const Allocation& counts, int counted, int bits) {
+        const uint64_t children = 1ULL << bits;
+        const bool keyless = with_keyless_ && relation_.key_valid != nullptr;
+        Allocation sizes = count_groups(device_, counts.as<const uint64_t>(), children, counted - bits, children + 1);
+        auto* const keyless_rows = sizes.as<uint64_t>() + children;
+        if (keyless) count_keyless(device_, sizes.as<const uint64_t>(), children, relation_.rows, keyless_rows);
+        Regions next = Regions::open(device_, sizes.as<const uint64_t>(), children + (keyless ? 1 : 0));
+        packed_->places = relation_.rows + (children + 1) * kRegionAlignRows;
+        Allocation rows = device_.memory().allocate(packed_->places * result_.layout.row_bytes(), "partitioned rows");
+        uint64_t bytes = relation_.key.width + result_.layout.row_bytes() + column_bytes();
+        for (ColumnPack& pack : packed_->packs) {
+            pack.rows = device_.memory().allocate(packed_->places * pack.row_bytes(), "packed columns");
+            bytes += pack.row_bytes();
+        }
+        count_moved(device_, relation_.rows * bytes);
+        const std::vector<PackSource> sources = pack_sources(packed_->packs, relation_);
+        const Allocation given = copy_to_device(device_, sources, "packs of columns");
+        PackPass pass;
+        pass.key = relation_.key.data;
+        pass.key_valid = relation_.key_valid;
+        pass.rows = relation_.rows;
+        pass.keys_out = rows.as<uint32_t>();
+        pass.packs = given.as<const PackSource>();
+        pass.pack_count = static_cast<uint32_t>(sources.size());
+        pass.front = next.front.as<uint64_t>();
+        pass.bits = static_cast<uint32_t>(bits);
+        pass.shift = bits == 0 ? 0 : static_cast<uint32_t>(32 - bits);
+        pass.keeps_keyless = keyless;
+        launch_pack_pass(device_, pass, result_.layout.key_words, packed_->place_width / 4);
+        if (keyless) {
+            packed_->key_valid =
+                keyed_places(device_, next.begin.as<const uint64_t>() + children, keyless_rows, packed_->places);
+            next.count = children;
+        }
+        rows_ = std::move(rows);
+        regions_ = std::move(next);
+        sizes_ = std::move(sizes);
+    }
+
     Device& device_;
     const DeviceRelation& relation_;
     const int bits_;
+    PackedRelation* const packed_ = nullptr;
+    const bool with_keyless_ = false;
     PartitionedRows result_;
     Allocation rows_;   // of the last pass
     Regions regions_;   // where the partitions of the last pass lie
@@ -268,6 +343,24 @@ PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, 
     }
     const PhaseScope transform(device, Phase::kTransform);
     return RadixPartitioning(device, relation, radix_bits).run();
+}
+
+PackedRelation partition_packed(Device& device, const DeviceRelation& relation, int radix_bits, bool with_keyless) {
+    if (radix_bits < 0 || radix_bits > radix_bits_max()) {
+        throw Error(ErrorCode::kInvalid, "radix bits from 0 to " + std::to_string(radix_bits_max()));
+    }
+    check_column(relation.key);
+    // A column of no rows may have no address, and is then no column of row numbers.
+    for (const DeviceColumn& column : relation.columns) {
+        if (relation.rows > 0) check_column(column);
+    }
+    const PhaseScope transform(device, Phase::kTransform);
+    PackedRelation packed;
+    packed.packs = plan_packs(relation.columns);
+    const uint64_t gaps = (kPackFanOutMax + 1) * kRegionAlignRows;
+    packed.place_width = relation.rows + gaps <= 1ULL << 32 ? 4 : 8;
+    packed.keys = RadixPartitioning(device, relation, radix_bits, packed, with_keyless).run();
+    return packed;
 }
 
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
-#include <cub/device/device_scan.cuh>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "device/sector_bytes.hpp"
+#include "primitive/prefix_sum.hpp"
 #include "relation/byte_words.cuh"
 #include "relation/gather.hpp"
 #include "relation/relation_grid.cuh"
@@ -21,7 +21,7 @@ struct GatherSource {
     const uint8_t* values = nullptr;
     const uint64_t* offsets = nullptr;
     const uint32_t* valid = nullptr;
-    const void* rows = nullptr;
+    const void* rows = nullptr;  // nullptr: each row, in its order
     uint32_t row_width = 4;
     uint32_t mask = 0;  // of `present`
 };
@@ -31,7 +31,8 @@ struct GatherFrom {
     GatherSource source[2];
     const uint8_t* present = nullptr;
     uint64_t count = 0;
-    uint32_t width = 0;  // kFixed
+    uint32_t width = 0;      // kFixed, and fields
+    bool in_fields = false;  // strings of the first source
 };
 
 struct PickedRow {
@@ -47,6 +48,7 @@ __device__ inline PickedRow pick_row(const GatherFrom& from, uint64_t i) {
     }
     if (source < 0) return {-1, 0};
     const GatherSource& of = from.source[source];
+    if (of.rows == nullptr) return {source, i};
     if (of.row_width == 4) return {source, __ldg(&static_cast<const uint32_t*>(of.rows)[i])};
     return {source, __ldg(&static_cast<const unsigned long long*>(of.rows)[i])};
 }
@@ -121,6 +123,12 @@ __global__ void __launch_bounds__(kRelationThreads)
     });
 }
 
+// The same of strings in fields. Bytes: a field, 8 out.
+__global__ void __launch_bounds__(kRelationThreads)
+    field_lengths(const uint8_t* __restrict__ fields, uint32_t width, uint64_t count, uint64_t* __restrict__ lengths) {
+    for_rows(count + 1, [&](uint64_t i) { lengths[i] = i < count ? __ldg(&fields[(i + 1) * width - 1]) : 0; });
+}
+
 // Bytes: a search in the offsets and 8 out per tile. The value that the first byte of each tile belongs to.
 __global__ void __launch_bounds__(kRelationThreads)
     find_copy_tiles(const uint64_t* __restrict__ offsets, uint64_t values, uint64_t tiles,
@@ -146,7 +154,8 @@ __device__ inline void load_group(const GatherFrom& from, const uint64_t* offset
     if (group.begin[lane] < end && group.begin[lane + 1] > group.begin[lane]) {
         const PickedRow picked = pick_row(from, value);  // a value with bytes has a row
         const GatherSource& of = from.source[picked.source];
-        group.source[lane] = of.values + __ldg(&of.offsets[picked.row]);
+        const uint64_t begin = from.in_fields ? picked.row * from.width : __ldg(&of.offsets[picked.row]);
+        group.source[lane] = of.values + begin;
     }
     __syncwarp();
 }
@@ -274,30 +283,36 @@ class Gather {
     }
 
     void gather_bytes(TableColumn& out) {
-        // Lengths: two neighbouring offsets at random, a length out, and the prefix sum over those.
-        count_moved(device_, row_bytes() + random_bytes(sizeof(uint64_t), from_rows_ * sizeof(uint64_t)) +
-                                 from_.count * 5 * sizeof(uint64_t));
-        const cudaStream_t stream = device_.stream();
         out.offsets = allocate((from_.count + 1) * sizeof(uint64_t));
         auto* const offsets = out.offsets.as<uint64_t>();
-        start(gather_lengths, from_.count + 1, from_, offsets);
-        const auto items = static_cast<int64_t>(from_.count + 1);
-        size_t scratch_bytes = 0;
-        SPILLWAY_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(nullptr, scratch_bytes, offsets, offsets, items, stream));
-        const Allocation scratch = device_.memory().allocate(scratch_bytes, "prefix sum");
-        SPILLWAY_CUDA_CHECK(
-            cub::DeviceScan::ExclusiveSum(scratch.as(), scratch_bytes, offsets, offsets, items, stream));
-        SPILLWAY_CUDA_CHECK(
-            cudaMemcpyAsync(&out.bytes, offsets + from_.count, sizeof out.bytes, cudaMemcpyDeviceToHost, stream));
+        // Lengths, written, summed and read again.
+        count_moved(device_, from_.count * 5 * sizeof(uint64_t));
+        const GatherSource& source = from_.source[0];
+        if (from_.in_fields) {
+            count_moved(device_, from_.count * from_.width);
+            start(field_lengths, from_.count + 1, source.values, from_.width, from_.count, offsets);
+        } else {
+            // Two neighbouring offsets at random.
+            count_moved(device_, row_bytes() + random_bytes(sizeof(uint64_t), from_rows_ * sizeof(uint64_t)));
+            start(gather_lengths, from_.count + 1, from_, offsets);
+        }
+        exclusive_sum(device_, offsets, from_.count + 1);
+        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&out.bytes, offsets + from_.count, sizeof out.bytes, cudaMemcpyDeviceToHost,
+                                            device_.stream()));
         device_.synchronize();
-        if (out.bytes == 0) return;
+        if (out.bytes > 0) copy_values(out, offsets);
+    }
+
+    void copy_values(TableColumn& out, const uint64_t* offsets) {
         // Whole words, see device_table.hpp; what stands behind the last byte is at least always the same.
         const uint64_t words = (out.bytes + 3) / 4;
         // Places in the result, where strings begin in the source, and their bytes: in truth the sectors around them.
-        count_moved(device_, row_bytes() + from_.count * sizeof(uint64_t) +
-                                 random_bytes(sizeof(uint64_t), from_rows_ * sizeof(uint64_t)) + 2 * out.bytes);
+        count_moved(device_, from_.count * sizeof(uint64_t) + 2 * out.bytes);
+        if (!from_.in_fields) {
+            count_moved(device_, row_bytes() + random_bytes(sizeof(uint64_t), from_rows_ * sizeof(uint64_t)));
+        }
         out.values = allocate(words * 4);
-        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(out.values.as<uint32_t>() + (words - 1), 0, 4, stream));
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(out.values.as<uint32_t>() + (words - 1), 0, 4, device_.stream()));
         const uint64_t tiles = (out.bytes + kCopyTileBytes - 1) / kCopyTileBytes;
         const Allocation first = device_.memory().allocate(tiles * sizeof(uint64_t), "tiles of a gathered column");
         start(find_copy_tiles, tiles, offsets, from_.count, tiles, first.as<uint64_t>());
@@ -347,6 +362,15 @@ TableColumn gather_either(Device& device, const GatherSide& first, const GatherS
     what.count = count;
     what.width = first.column.width;
     return Gather(device, what, first.from_rows).run(first.column.kind);
+}
+
+TableColumn gather_texts(Device& device, const Allocation& fields, uint32_t width, uint64_t count) {
+    GatherFrom what;
+    what.source[0].values = fields.as<const uint8_t>();
+    what.in_fields = true;
+    what.count = count;
+    what.width = width;
+    return Gather(device, what, count).run(ColumnKind::kBytes);
 }
 
 }}  // namespace spillway::cuda::relation

@@ -26,4 +26,7 @@ struct GatherSide {
 TableColumn gather_either(Device& device, const GatherSide& first, const GatherSide& second, uint64_t count,
                           const uint8_t* present);
 
+// The strings of fields (text_fields.hpp), without validity. Waits for the device.
+TableColumn gather_texts(Device& device, const Allocation& fields, uint32_t width, uint64_t count);
+
 }}  // namespace spillway::cuda::relation

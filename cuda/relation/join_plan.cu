@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "device/error.hpp"
-#include "radix_partition/row_layout.hpp"
 #include "relation/join_plan.hpp"
 #include "relation/null_bits.hpp"
 #include "relation/relation_policy.hpp"
@@ -21,17 +20,18 @@ bool can_travel(const TableColumn& column) {
 // Fills a side column by column.
 class SidePlanner {
   public:
-    // is_packed: rows of the join are packed and have kRowWordsMax words at most.
-    SidePlanner(const DeviceTable& table, uint32_t key_bytes, bool is_packed, bool has_row_number)
-        : table_(table), key_bytes_(key_bytes), is_packed_(is_packed) {
+    SidePlanner(const DeviceTable& table, const TextWidths& texts, bool takes_all, bool has_row_number)
+        : table_(table), texts_(texts), takes_all_(takes_all) {
         if (has_row_number) plan_.row_number_width = table.rows < 1ULL << 32 ? 4 : 8;
     }
 
     bool carry(uint32_t column) {
-        if (!can_travel(table_.columns[column])) return false;
+        const uint32_t text_width = column < texts_.size() ? texts_[column] : 0;
+        if (text_width == 0 && !can_travel(table_.columns[column])) return false;
         const SidePlan before = plan_;
         const bool is_nullable = static_cast<bool>(table_.columns[column].validity);
-        plan_.carried.push_back({column, is_nullable ? static_cast<int>(plan_.null_columns++) : kNoNullBit});
+        const int null_bit = is_nullable ? static_cast<int>(plan_.null_columns++) : kNoNullBit;
+        plan_.carried.push_back({column, null_bit, text_width});
         if (fits()) return true;
         plan_ = before;
         return false;
@@ -40,25 +40,22 @@ class SidePlanner {
 
   private:
     bool fits() const {
-        std::vector<uint32_t> widths;
-        for (const CarriedColumn& carried : plan_.carried) widths.push_back(table_.columns[carried.column].width);
-        if (plan_.null_columns > 0) widths.push_back(null_field_width(plan_.null_columns));
-        if (plan_.row_number_width > 0) widths.push_back(plan_.row_number_width);
-        if (widths.size() > static_cast<size_t>(kCarriedColumnsMax)) return false;
-        return !is_packed_ || RowLayout::words_for(key_bytes_, widths) <= static_cast<uint32_t>(kRowWordsMax);
+        if (plan_.null_columns > kNullColumnsMax) return false;
+        const size_t more = (plan_.null_columns > 0 ? 1 : 0) + (plan_.row_number_width > 0 ? 1 : 0);
+        return takes_all_ || plan_.carried.size() + more <= static_cast<size_t>(kCarriedColumnsMax);
     }
 
     const DeviceTable& table_;
-    const uint32_t key_bytes_;
-    const bool is_packed_;
+    const TextWidths& texts_;
+    const bool takes_all_;
     SidePlan plan_;
 };
 
 // wanted: columns of the table, each once, in the order of the output.
-SidePlan plan_side(const DeviceTable& table, const std::vector<uint32_t>& wanted, bool needs_rows, uint32_t key_bytes,
-                   bool is_packed) {
+SidePlan plan_side(const DeviceTable& table, const TextWidths& texts, const std::vector<uint32_t>& wanted,
+                   bool needs_rows, bool takes_all) {
     for (const bool has_row_number : {needs_rows, true}) {
-        SidePlanner planner(table, key_bytes, is_packed, has_row_number);
+        SidePlanner planner(table, texts, takes_all, has_row_number);
         bool all = true;
         for (const uint32_t column : wanted) all = planner.carry(column) && all;
         // A row number takes room too, so that fewer columns may fit beside it.
@@ -69,16 +66,16 @@ SidePlan plan_side(const DeviceTable& table, const std::vector<uint32_t>& wanted
 
 class JoinPlanner {
   public:
-    JoinPlanner(const DeviceTable& build, const DeviceTable& probe, const TableJoin& join, const JoinKeys& keys)
-        : build_(build), probe_(probe), join_(join), keys_(keys) {}
+    JoinPlanner(const DeviceTable& build, const DeviceTable& probe, const TableJoin& join, const JoinKeys& keys,
+                const TextWidths (&texts)[2])
+        : build_(build), probe_(probe), join_(join), keys_(keys), texts_(texts) {}
 
     JoinPlan plan() {
         const JoinKind& kind = join_.kind;
-        const bool is_packed = join_.algorithm == JoinAlgorithm::kRadixHash;
+        const bool takes_all = carries_all(join_);
         for (const TableJoinColumn& column : join_.output) add(column);
-        const uint32_t key_bytes = keys_.build.data.width;
-        plan_.side[0] = plan_side(build_, wanted_[0], needs_rows_, key_bytes, is_packed);
-        plan_.side[1] = plan_side(probe_, wanted_[1], needs_rows_, key_bytes, is_packed);
+        plan_.side[0] = plan_side(build_, texts_[0], wanted_[0], needs_rows_, takes_all);
+        plan_.side[1] = plan_side(probe_, texts_[1], wanted_[1], needs_rows_, takes_all);
         plan_.wants_presence = kind.keep_unmatched_build || kind.keep_unmatched_probe;
         for (PlannedColumn& column : plan_.output) {
             const bool is_wanted = column.way == ColumnWay::kField;
@@ -162,6 +159,7 @@ class JoinPlanner {
     const DeviceTable& probe_;
     const TableJoin join_;
     const JoinKeys& keys_;
+    const TextWidths (&texts_)[2];
     JoinPlan plan_;
     std::vector<uint32_t> wanted_[2];
     bool needs_rows_ = false;
@@ -175,8 +173,13 @@ int SidePlan::find(uint32_t column) const {
     return found == carried.end() ? -1 : static_cast<int>(found - carried.begin());
 }
 
-JoinPlan plan_join(const DeviceTable& build, const DeviceTable& probe, const TableJoin& join, const JoinKeys& keys) {
-    return JoinPlanner(build, probe, join, keys).plan();
+bool carries_all(const TableJoin& join) {
+    return join.algorithm == JoinAlgorithm::kRadixHash;
+}
+
+JoinPlan plan_join(const DeviceTable& build, const DeviceTable& probe, const TableJoin& join, const JoinKeys& keys,
+                   const TextWidths (&texts)[2]) {
+    return JoinPlanner(build, probe, join, keys, texts).plan();
 }
 
 }}  // namespace spillway::cuda::relation

@@ -21,7 +21,11 @@ constexpr int kNoNullBit = -1;
 struct CarriedColumn {
     uint32_t column = 0;        // of the table
     int null_bit = kNoNullBit;  // in the side's field of NULLs
+    uint32_t text_width = 0;    // of the field of a column of strings; 0: values of a fixed width
 };
+
+// Widths of fields by the columns of a table (text_fields.hpp): 0 for what is no string, and for those too long.
+using TextWidths = std::vector<uint32_t>;
 
 // One side. What it carries: the columns, the field of NULLs if any is nullable, the row number if anything has to be
 // gathered.
@@ -50,7 +54,12 @@ struct JoinPlan {
     bool wants_presence = false;
 };
 
-// Columns are carried in the order of the output as long as they fit. Throws kInvalid for what the join cannot give.
-JoinPlan plan_join(const DeviceTable& build, const DeviceTable& probe, const TableJoin& join, const JoinKeys& keys);
+// Whether the join moves any number of columns of any width with its rows.
+bool carries_all(const TableJoin& join);
+
+// Columns are carried in the order of the output as long as they fit; strings where the join carries all. Throws
+// kInvalid for what the join cannot give.
+JoinPlan plan_join(const DeviceTable& build, const DeviceTable& probe, const TableJoin& join, const JoinKeys& keys,
+                   const TextWidths (&texts)[2]);
 
 }}  // namespace spillway::cuda::relation

@@ -11,6 +11,7 @@
 #include "relation/join_tables.hpp"
 #include "relation/null_bits.hpp"
 #include "relation/relation_grid.cuh"
+#include "relation/text_fields.hpp"
 
 namespace spillway::cuda { inline namespace relation {
 
@@ -62,6 +63,7 @@ class TableJoiner {
     void release() {
         keys_ = {};
         for (Allocation& fields : null_fields_) fields.reset();
+        text_fields_.clear();
     }
 
     // The table of a join of the relations, or of a piece of it. May be called again, also after an error.
@@ -107,7 +109,15 @@ class TableJoiner {
     void plan_rows() {
         keys_ = join_keys(device_, *tables_[kBuildSide], join_.build_keys, *tables_[kProbeSide], join_.probe_keys,
                           join_.nulls_equal);
-        plan_ = plan_join(*tables_[kBuildSide], *tables_[kProbeSide], join_, keys_);
+        TextWidths texts[2];
+        if (carries_all(join_)) {
+            const PhaseScope transform(device_, Phase::kTransform);
+            for (const TableJoinColumn& column : join_.output) {
+                if (column.side == TableSide::kBuild) find_text(kBuildSide, column.build_column, texts[kBuildSide]);
+                if (column.side == TableSide::kProbe) find_text(kProbeSide, column.probe_column, texts[kProbeSide]);
+            }
+        }
+        plan_ = plan_join(*tables_[kBuildSide], *tables_[kProbeSide], join_, keys_, texts);
         equi_ = equi_join_of(join_);
         if (plan_.wants_key) equi_.output.push_back({OutputSide::kKey, 0});
         presence_at_ = equi_.output.size();
@@ -122,6 +132,16 @@ class TableJoiner {
         }
     }
 
+    // Which fields the strings of a column take, once for each column.
+    void find_text(int side, uint32_t column, TextWidths& widths) {
+        const DeviceTable& table = *tables_[side];
+        widths.resize(table.columns.size());
+        if (column >= widths.size() || widths[column] != 0) return;  // the plan refuses columns that are not there
+        const TableColumn& values = table.columns[column];
+        if (values.kind != ColumnKind::kBytes) return;
+        widths[column] = text_field_width(longest_text(device_, values, table.rows));
+    }
+
     // Adds what the plan says to the relation. Returns the field of NULLs.
     Allocation carry(int side, DeviceRelation& relation) {
         const DeviceTable& table = *tables_[side];
@@ -132,7 +152,13 @@ class TableJoiner {
         const auto data_of = [&](const Allocation& values) { return values ? values.as() : no_rows_.as(); };
         for (const CarriedColumn& carried : plan.carried) {
             const TableColumn& column = table.columns[carried.column];
-            relation.columns.push_back({data_of(column.values), column.width});
+            if (carried.text_width > 0) {
+                const PhaseScope transform(device_, Phase::kTransform);
+                text_fields_.push_back(text_fields(device_, column, table.rows, carried.text_width));
+                relation.columns.push_back({data_of(text_fields_.back()), carried.text_width});
+            } else {
+                relation.columns.push_back({data_of(column.values), column.width});
+            }
             if (carried.null_bit != kNoNullBit) bitmaps.push_back(column.validity.as<const uint32_t>());
         }
         Allocation fields;
@@ -197,9 +223,16 @@ class TableJoiner {
         const bool is_key = column.way == ColumnWay::kKey;
         const int field = is_key ? 0 : plan.find(column.column);
         const int null_bit = is_key ? kNoNullBit : plan.carried[field].null_bit;
+        const uint32_t text_width = is_key ? 0 : plan.carried[field].text_width;
+        const uint32_t width = text_width > 0 ? text_width : source.width;
+        Allocation values = take(results_[is_key ? 0 : field_at(side, field)], rows_ * width);
         TableColumn out;
-        out.width = source.width;
-        out.values = take(results_[is_key ? 0 : field_at(side, field)], rows_ * source.width);
+        if (text_width > 0) {
+            out = gather_texts(device_, values, text_width, rows_);
+        } else {
+            out.width = width;
+            out.values = std::move(values);
+        }
         if (null_bit != kNoNullBit) {
             out.validity = take(nulls_[side][null_bit], bitmap_words(rows_) * sizeof(uint32_t));
         } else if (column.wanted_presence != 0) {
@@ -224,6 +257,7 @@ class TableJoiner {
     EquiJoin equi_;
     JoinKeys keys_;
     Allocation null_fields_[2];
+    std::vector<Allocation> text_fields_;  // of both sides
     DeviceRelation relations_[2];
     Allocation no_rows_;
     size_t presence_at_ = 0;  // of results_, where the plan wants it
@@ -258,14 +292,14 @@ struct JoinPieces::State {
         const JoinKind& kind = join.kind;
         if (!kind.anti && !kind.keep_unmatched_build && !kind.keep_unmatched_probe) joiner.release();
     }
-    HashJoinPieces begin(Device& device) {
+    RadixJoinPieces begin(Device& device) {
         const EquiJoin& equi = joiner.prepare();
         return equi_join_pieces(device, joiner.relation(kBuildSide), joiner.relation(kProbeSide), equi);
     }
 
     const OwnedTableJoin join;
     TableJoiner joiner;
-    HashJoinPieces pieces;
+    RadixJoinPieces pieces;
 };
 
 JoinPieces::JoinPieces(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& join)
@@ -278,7 +312,7 @@ uint64_t JoinPieces::total_rows() const {
 }
 
 std::optional<DeviceTable> JoinPieces::next(uint64_t rows_max) {
-    HashJoinPieces& pieces = state_->pieces;
+    RadixJoinPieces& pieces = state_->pieces;
     if (pieces.rows_left() == 0) return std::nullopt;
     DeviceTable table = state_->joiner.finish(pieces.next(rows_max));
     pieces.accept();

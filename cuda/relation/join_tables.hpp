@@ -13,8 +13,8 @@
 
 namespace spillway::cuda { inline namespace relation {
 
-// Payload columns travel packed in the rows of the join as far as a row has room for them (GFTR), others by row number
-// (GFUR); NULLs travel as a field of bits.
+// Payload columns travel with the rows of the join as far as it takes them (GFTR), others by row number (GFUR): all but
+// long strings and widths that are no power of two travel through the radix hash join. NULLs travel as a field of bits.
 DeviceTable join_tables(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& join);
 uint64_t count_join(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& join);
 

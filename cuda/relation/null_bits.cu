@@ -8,8 +8,6 @@ namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
-constexpr int kNullColumnsMax = 32;
-
 template <class Word>
 struct Bitmaps {
     Word* bitmap[kNullColumnsMax];

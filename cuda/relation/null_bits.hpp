@@ -10,7 +10,8 @@
 // fills fields of a missing row with zeros, so that there all columns are NULL.
 namespace spillway::cuda { inline namespace relation {
 
-// Bytes of a field for so many columns (at most 32): 1, 2 or 4.
+constexpr size_t kNullColumnsMax = 32;
+// Bytes of a field for so many columns: 1, 2 or 4.
 constexpr uint32_t null_field_width(size_t columns) {
     return columns <= 8 ? 1 : columns <= 16 ? 2 : 4;
 }

@@ -28,6 +28,7 @@ import {
     type Slot
 } from "./device-support.js";
 import { chooseDeviceGroupBy, chooseDeviceJoin } from "./device-cost/choose-algorithm.js";
+import { rowNumberBytes } from "./device-cost/memory-cost.js";
 import { groupShape, joinShape } from "./device-shape.js";
 import type { Estimator } from "./estimates.js";
 import { otherSide, type Side } from "./join-sides.js";
@@ -48,6 +49,8 @@ export interface DeviceTableDraft {
     readonly rows: number;
     /** Mean bytes of a row, those of strings included. */
     readonly rowBytes: number;
+    /** Those of the columns that joins move with their rows: all but strings, in whose place stands a row number. */
+    readonly movedRowBytes: number;
     /** The rows are counted, not guessed. */
     readonly exact: boolean;
 }
@@ -115,7 +118,15 @@ export class DeviceDraft {
     #table(node: LogicalNode, slots: readonly Slot[]): number {
         const { rows, exact } = this.request.estimator.of(node);
         const rowBytes = slots.reduce((sum, slot) => sum + this.#slotBytes(node, slot), 0);
-        return this.tables.push({ slots, rows, rowBytes, exact: exact && node.kind === "input" }) - 1;
+        const texts = slots.filter((slot) => this.#isText(node, slot));
+        const movedRowBytes =
+            texts.reduce((sum, slot) => sum - this.#slotBytes(node, slot), rowBytes) +
+            (texts.length > 0 ? rowNumberBytes(rows) : 0);
+        return this.tables.push({ slots, rows, rowBytes, movedRowBytes, exact: exact && node.kind === "input" }) - 1;
+    }
+
+    #isText(node: LogicalNode, { column, decoded }: Slot): boolean {
+        return isBytes(slotType(node.columns[column] as LogicalColumn, decoded));
     }
 
     #position(table: number, slot: Slot): number {
@@ -151,12 +162,14 @@ export class DeviceDraft {
         return slots;
     }
 
-    /** Widths of the columns that a join's result takes from one side, beside keys. */
-    #payload(node: JoinNode, needed: readonly Slot[], side: Side): number[] {
+    /** Widths of the columns beside keys that a join's result takes from a side: of byte strings, or of the others. */
+    #payload(node: JoinNode, needed: readonly Slot[], side: Side, texts: boolean): number[] {
         return needed.flatMap(({ column, decoded }) => {
             const from = node.columns[column] as JoinColumn;
             const isKey = node.keys.some((key) => key[side].column === from[side]);
-            return from.side === side && !isKey ? [this.#slotBytes(node[side], { column: from[side], decoded })] : [];
+            const slot = { column: from[side], decoded };
+            const isWanted = from.side === side && !isKey && this.#isText(node[side], slot) === texts;
+            return isWanted ? [this.#slotBytes(node[side], slot)] : [];
         });
     }
 
@@ -196,10 +209,15 @@ export class DeviceDraft {
                 );
             });
         const rows = estimator.of(node).rows;
-        const payload = { left: this.#payload(node, needed, "left"), right: this.#payload(node, needed, "right") };
+        const payloads = (texts: boolean): Record<Side, readonly number[]> => ({
+            left: this.#payload(node, needed, "left", texts),
+            right: this.#payload(node, needed, "right", texts)
+        });
+        const [payload, texts] = [payloads(false), payloads(true)];
         const inPieces = this.request.inPieces && node === this.request.root;
         const among = inPieces ? [piecesAlgorithm] : algorithms;
-        const shape = joinShape({ node, sides, payload, counted: countOnly, estimator, policy, algorithms: among });
+        const of = { node, sides, payload, texts, counted: countOnly };
+        const shape = joinShape({ ...of, estimator, policy, algorithms: among });
         const choice = chooseDeviceJoin(shape, profile);
         const named = chosenBy === "user" ? algorithms[0] : undefined;
         const algorithm = named ?? choice.algorithm;

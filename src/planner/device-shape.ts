@@ -45,6 +45,8 @@ export interface JoinShapeRequest {
     sides: JoinSides;
     /** Widths of the columns that the result takes from each side. */
     payload: Record<Side, readonly number[]>;
+    /** The same of columns of byte strings. */
+    texts: Record<Side, readonly number[]>;
     counted: boolean;
     estimator: Estimator;
     policy: Policy;
@@ -53,7 +55,7 @@ export interface JoinShapeRequest {
 }
 
 export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
-    const { node, sides, payload, counted, estimator, policy, algorithms } = request;
+    const { node, sides, payload, texts, counted, estimator, policy, algorithms } = request;
     const { build, emit, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
     const probe = otherSide(build);
     const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
@@ -76,6 +78,8 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
         ...(keyBits !== undefined && { keyBits }),
         buildPayload: payload[build],
         probePayload: payload[probe],
+        buildTexts: texts[build],
+        probeTexts: texts[probe],
         uniqueBuildKeys,
         buildKeyRange: slots,
         arrayKeys: likely,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { clamp } from "../model/sizes.js";
+import { clamp, sumOf } from "../model/sizes.js";
 import type { DevicePieces, TableStage } from "../plan/device-stages.js";
 import { inputsOf, type InputInfo } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
 import { totalMs } from "./device-cost/choose-algorithm.js";
+import { rowNumberBytes } from "./device-cost/memory-cost.js";
+import { packRowBytes, wholeRowBytesMax } from "./device-cost/shapes.js";
 import { nearest, NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { deviceName, isForcedOutOfCore, outOfCoreName } from "./named-algorithm.js";
@@ -48,10 +50,16 @@ function tablesOf(stage: DeviceStageDraft): { frees: number[]; makes: number | n
 
 const bytesOf = ({ rows, rowBytes }: DeviceTableDraft): number => rows * rowBytes;
 
-/** Copies of the rows (packed, partitioned) that an operation makes of a table it reads. */
-function copiedBytes(table: DeviceTableDraft, policy: Policy): number {
-    const packed = policy.deviceKeyBytes + Math.min(table.rowBytes, policy.deviceRowBytesMax);
-    return table.rows * packed * policy.deviceRowCopies;
+/**
+ * Rows that an operation makes of a table it reads, while there are `copies` of them: whole, or if they are too wide
+ * for that and the operation is a join, their keys and places, beside packs of their columns of which there is one.
+ */
+function copiedBytes(table: DeviceTableDraft, policy: Policy, copies: number, ofJoin = true): number {
+    const { rows, movedRowBytes } = table;
+    const whole = policy.deviceKeyBytes + movedRowBytes;
+    if (whole <= wholeRowBytesMax || !ofJoin) return rows * Math.min(whole, wholeRowBytesMax) * copies;
+    const packs = sumOf(packRowBytes([Math.ceil(movedRowBytes)]));
+    return rows * ((policy.deviceKeyBytes + rowNumberBytes(rows)) * copies + packs);
 }
 
 /** The most GPU memory held at a time: tables from the stage that makes them to the one that reads them, and copies. */
@@ -73,9 +81,12 @@ function peakBytes(
         for (const id of live) bytes += size(id, bytesOf);
         if (stage.kind === "deviceJoin") bytes += stage.spec.keyRange * perfectSlotBytes;
         // What is certain of the copies is one of each row.
-        const copies =
-            stage.kind === "deliver" ? 0 : frees.reduce((sum, id) => sum + size(id, (t) => copiedBytes(t, policy)), 0);
-        peak = Math.max(peak, bytes + (sure ? copies / policy.deviceRowCopies : copies));
+        const copies = sure ? 1 : policy.deviceRowCopies;
+        if (stage.kind !== "deliver") {
+            const ofJoin = stage.kind === "deviceJoin";
+            for (const id of frees) bytes += size(id, (table) => copiedBytes(table, policy, copies, ofJoin));
+        }
+        peak = Math.max(peak, bytes);
         for (const id of frees) live.delete(id);
     }
     return Math.ceil(peak);
@@ -154,10 +165,7 @@ function piecesOf(draft: DeviceDraft, query: PlanQuery, limitBytes: number, poli
     const [join, deliver] = stages.slice(-2);
     if (join?.kind !== "deviceJoin" || deliver?.kind !== "deliver" || join.table === null) return undefined;
     const sides = [join.build, join.probe].map((id) => tables[id] as DeviceTableDraft);
-    const held = sides.reduce(
-        (sum, side) => sum + bytesOf(side) + copiedBytes(side, policy) / policy.deviceRowCopies,
-        0
-    );
+    const held = sides.reduce((sum, side) => sum + bytesOf(side) + copiedBytes(side, policy, 1), 0);
     const { rowBytes } = tables[join.table] as DeviceTableDraft;
     const rows = ((limitBytes - held) * policy.devicePieceShare) / (rowBytes + policy.devicePieceRowBytes);
     const { pieceRows } = query.debug;

@@ -152,12 +152,10 @@ export interface Policy {
     readonly streamGroupBytes: number;
     /**
      * GPU: copies of the rows of a table that an operation holds beside it (packed rows, their partitions, row
-     * numbers), of which each has a key and at most this much of the columns; wider rows stay where they are. Not
-     * measured yet.
+     * numbers), of which each has a key. Not measured yet.
      */
     readonly deviceRowCopies: number;
     readonly deviceKeyBytes: number;
-    readonly deviceRowBytesMax: number;
     /**
      * GPU: share of the memory that a join leaves for the pieces of its result. The rest is for chunks that warps leave
      * open, for row numbers of gathered columns beside the values, and for the allocator. Not measured yet.
@@ -267,7 +265,6 @@ export const defaultPolicy: Policy = Object.freeze({
     streamGroupBytes: 8 * 1024 * 1024,
     deviceRowCopies: 3,
     deviceKeyBytes: 8,
-    deviceRowBytesMax: 32,
     devicePieceShare: 0.5,
     deviceReaderShare: 7 / 8,
     devicePieceRowBytes: 24,

@@ -86,6 +86,65 @@ GPU_TEST("equi join: every kind with repeated keys, one hot key, empty and tiny 
     }
 }
 
+GPU_TEST("equi join: wide rows of either side or both, every kind, NULL keys, every width of a pack") {
+    const uint64_t rows = small_or_full(300, 20000);
+    const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
+    const auto foreign = foreign_keys(keys, 2 * rows, 0.5, test_seed());
+    // Around the limit of whole rows, and packs of 1, 2, 4 and 8 words, with padding and without.
+    const std::vector<std::vector<uint32_t>> wide = {
+        std::vector<uint32_t>(7, 4),     std::vector<uint32_t>(8, 4),      std::vector<uint32_t>(9, 4),
+        std::vector<uint32_t>(24, 4),    {16, 1, 8, 2, 16, 4, 1, 1, 2, 8}, {16, 16, 1},
+        {8, 8, 8, 8, 8, 4, kRowNumber4}, {kRowNumber8, 8, 8, 8, 2, 1},     std::vector<uint32_t>(35, 1)};
+    for (size_t w = 0; w < wide.size(); ++w) {
+        const uint32_t key_width = (w + test_seed()) % 2 == 0 ? 4 : 8;
+        const double null_share = w % 3 == 0 ? 0 : 0.15;
+        const std::string what = "wide rows " + std::to_string(w) + ", keys of " + std::to_string(key_width);
+        const KeyedRelation build(keys, key_width, wide[w], test_seed(), null_share);
+        const KeyedRelation probe(foreign, key_width, wide[(w + 3) % wide.size()], test_seed() + 1, null_share);
+        check_kinds(build, probe, with_bits(w % 2 == 0 ? -1 : 11), what);
+        if (!full_suite()) continue;
+        const KeyedRelation narrow(foreign, key_width, {4}, test_seed() + 2, null_share);
+        check_kinds(build, narrow, with_bits(0), what + ", probe rows narrow");
+        check_kinds(narrow, build, with_bits(3), what + ", build rows narrow");
+    }
+}
+
+GPU_TEST("equi join: wide rows, repeated keys, one hot key, empty and tiny sides, narrow rows as packs") {
+    const std::vector<uint32_t> wide = {4, 8, 16, 2, 8, 4};
+    const uint64_t distinct = small_or_full(60, 3000);
+    const std::vector<uint64_t> keys = sparse_keys(distinct, test_seed());
+    const auto others = foreign_keys(keys, distinct, 0.6, test_seed());
+    check_kinds(KeyedRelation(repeated_keys(keys, 5, test_seed()), 4, wide, test_seed()),
+                KeyedRelation(repeated_keys(others, 3, test_seed()), 4, wide, test_seed()), {}, "wide m:n");
+    const std::vector<uint64_t> hot(small_or_full(4000, 40000), 7);
+    check_kinds(KeyedRelation({7, 8, 7, 9}, 8, wide, test_seed()), KeyedRelation(hot, 8, wide, test_seed()), {},
+                "wide, hot probe key");
+    for (const uint64_t build_rows : {0, 1, 3}) {
+        for (const uint64_t probe_rows : {0, 1, 40}) {
+            check_kinds(KeyedRelation(dense_permutation(build_rows, test_seed()), 4, wide, test_seed()),
+                        KeyedRelation(dense_permutation(probe_rows, test_seed()), 4, wide, test_seed()), {},
+                        "wide and tiny");
+        }
+    }
+    EquiJoin packs;
+    packs.row_words_max = 1;
+    check_kinds(KeyedRelation(repeated_keys(keys, 2, test_seed()), 4, {4}, test_seed(), 0.1),
+                KeyedRelation(others, 4, {2, 1}, test_seed(), 0.1), packs, "narrow rows as packs");
+}
+
+GPU_TEST("equi join: wide rows in more tiles than blocks, and in a last tile of any length") {
+    // Tiles of the first pass have some thousand rows, and a GPU holds a few hundred blocks.
+    for (const uint64_t rows : {uint64_t{4799}, uint64_t{4800}, uint64_t{4801}, small_or_full(9'601, 1'500'003)}) {
+        const KeyedRelation build(dense_permutation(rows, test_seed()), 4, {8, 8, 8, 8, 2}, test_seed());
+        const KeyedRelation probe(dense_permutation(rows, test_seed() + 1), 4, {4, 4, 8, 16}, test_seed() + 1);
+        EquiJoin join;
+        join.output = all_columns(build, probe);
+        join.expected_rows = rows;
+        check_result(cuda::equi_join(test_device(), build.device(), probe.device(), join), expected_rows(build, probe),
+                     std::to_string(rows) + " wide rows");
+    }
+}
+
 GPU_TEST("equi join: columns twice, bytes in one word, no-partitioning joins by name") {
     const std::vector<uint64_t> keys = dense_permutation(small_or_full(500, 5000), test_seed());
     const KeyedRelation build(keys, 4, {1, 2, 1, 4}, test_seed());
@@ -110,6 +169,11 @@ GPU_TEST("equi join: columns twice, bytes in one word, no-partitioning joins by 
     CHECK_EQ(twice.rows, keys.size());
     CHECK(download(twice.columns[0].as<uint32_t>(), twice.rows) ==
           download(twice.columns[2].as<uint32_t>(), twice.rows));
+    join.row_words_max = 1;
+    const cuda::JoinResult packed = cuda::equi_join(test_device(), build.device(), probe.device(), join);
+    CHECK_EQ(packed.rows, keys.size());
+    CHECK(download(packed.columns[0].as<uint32_t>(), packed.rows) ==
+          download(packed.columns[2].as<uint32_t>(), packed.rows));
 }
 
 GPU_TEST("equi join: every kind by every other algorithm") {

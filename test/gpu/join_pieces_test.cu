@@ -191,6 +191,21 @@ GPU_TEST("join pieces: one hot key on both sides, parts of partitions, keys of b
     check_relation(build, build, 15, {300, 10000}, "15 bits");
 }
 
+GPU_TEST("join pieces: wide rows") {
+    const std::vector<uint64_t> keys = sparse_keys(small_or_full(200, 20000), test_seed());
+    const auto foreign = foreign_keys(keys, small_or_full(400, 50000), 0.7, test_seed());
+    const std::vector<uint32_t> wide = {8, 16, 4, 8, 1, 2, 8, 8};
+    check_relation(KeyedRelation(keys, 8, wide, test_seed()), KeyedRelation(foreign, 8, wide, test_seed() + 1), -1,
+                   {small_or_full(64, 5000), 1ULL << 40}, "wide on both sides");
+    uint64_t turn = 0;
+    PiecesTest test(KeyCase::kInt32, keys.size() / 4, keys.size() / 2, keys.size() / 8, 0.1);
+    for (size_t c = 0; c < 6; ++c) test.build.add(payload_column(keys.size() / 4, 8, test_seed() + 8, c));
+    for (size_t c = 0; c < 3; ++c) test.probe.add(payload_column(keys.size() / 2, 16, test_seed() + 9, c));
+    for (const JoinKind& kind : kAllJoinKinds) {
+        if (full_suite() || ++turn % 3 == 0) test.check(kind, {100, 1ULL << 40}, "wide tables");
+    }
+}
+
 GPU_TEST("join pieces: refused memory leaves the rest to be had") {
     cuda::Device& device = test_device();
     cuda::MemoryPool& memory = device.memory();

@@ -132,6 +132,22 @@ GPU_TEST("moved bytes: inner joins by every algorithm") {
     }
 }
 
+GPU_TEST("moved bytes: joins of wide rows") {
+    const uint64_t rows = small_or_full(6'000, 1 << 23);
+    const KeyedRelation build(dense_permutation(rows, test_seed()), 4, {4, 8, 8, 4, 8, 2, 1}, test_seed());
+    const KeyedRelation probe(dense_permutation(rows, test_seed() + 1), 4, {16, 16, 4}, test_seed() + 1);
+    cuda::EquiJoin join = join_of(0, rows);
+    join.output = {{cuda::OutputSide::kKey, 0}};
+    for (uint32_t c = 0; c < 7; ++c) join.output.push_back({cuda::OutputSide::kBuild, c});
+    for (uint32_t c = 0; c < 3; ++c) join.output.push_back({cuda::OutputSide::kProbe, c});
+    const auto run = [&] { CHECK_EQ(cuda::equi_join(test_device(), build.device(), probe.device(), join).rows, rows); };
+    check_moved("wide rows", rows * (39 + 40 + 75), run);
+    const Moved moved = moved_by(run);
+    // Each column is read and written once by the first pass, and read and written once by the gather.
+    CHECK(moved.transform_bytes >= rows * 2 * (39 + 40));
+    CHECK(moved.bytes - moved.transform_bytes >= rows * 2 * (35 + 36));
+}
+
 GPU_TEST("moved bytes: every kind of join by every algorithm, keys that are NULL") {
     const uint64_t rows = small_or_full(1'000, 100'000);
     const KeyedRelation build(dense_permutation(rows, test_seed()), 4, {4, 8}, test_seed(), 0.1);

@@ -86,8 +86,10 @@ GPU_TEST("relation: payloads that fit the rows of a join and payloads that are g
         {{}, {}},
         {all_narrow, {8, 8, 4}},
         {{16, 4}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}},  // more than 8 columns with NULLs
-        {{8, 8, 8}, {16, 16, 16}},                                             // the last do not fit
-        {{12, 12, 5}, {0, 0}},                                                 // none can
+        {{8, 8, 8}, {16, 16, 16}},
+        {Payloads(9, 8), {0, 16, 16, 2, 4, 8}},
+        {Payloads(30, 4), Payloads(70, 1)},  // more than a MatchOutput has, and than a field of NULLs
+        {{12, 12, 5}, {0, 0}},               // none can
         {{0, 0, 4, 4}, {8, 12, 0, 2, 16}}};
     uint64_t turn = 0;
     for (const auto& [build, probe] : payloads) {
@@ -102,6 +104,23 @@ GPU_TEST("relation: payloads that fit the rows of a join and payloads that are g
                                std::to_string(build.size()) + " and " + std::to_string(probe.size()) + " columns");
                 }
             }
+        }
+    }
+}
+
+GPU_TEST("relation: short strings that travel with the rows of a join, and those a byte too long") {
+    const uint64_t rows = small_or_full(150, 4000);
+    uint64_t turn = 0;
+    for (const uint64_t longest : {0, 1, 3, 4, 7, 8, 15, 16}) {
+        JoinTest test(KeyCase::kInt64, rows, 2 * rows, 0.1, {4, 2}, {8});
+        for (TestTable* table : {&test.build, &test.probe}) {
+            const uint64_t count = table == &test.build ? rows : 2 * rows;
+            table->add_strings(texts(count, longest, test_seed() + longest), null_mask(count, 0.2, test_seed()));
+            table->add_strings(texts(count, longest, test_seed() + longest + 50), {});
+        }
+        for (const JoinKind& kind : kAllJoinKinds) {
+            if (++turn % 5 != 0 && !full_suite()) continue;
+            test.check(kind, "strings of up to " + std::to_string(longest) + " bytes");
         }
     }
 }

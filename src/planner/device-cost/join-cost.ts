@@ -4,7 +4,14 @@ import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import type { PhaseMs } from "../../plan/device-choice.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
-import { hotShare, packedRowBytes, packedRowBytesMax, type DeviceJoinShape } from "./shapes.js";
+import {
+    hotShare,
+    packedRowBytes,
+    packRowBytes,
+    sectorBytes,
+    wholeRowBytesMax,
+    type DeviceJoinShape
+} from "./shapes.js";
 
 interface Context {
     readonly shape: DeviceJoinShape;
@@ -12,6 +19,7 @@ interface Context {
 }
 
 const { joinPartitionRowsMax, npjSlotBitsMin, npjSlotsPerRow, radixPassBitsMax } = deviceConstants;
+const { packedPartitionRows, packedRadixBitsMax, packPassBitsMax, packWindowBytes } = deviceConstants;
 
 function passesFor(buildRows: number): number {
     const bits = Math.ceil(Math.log2(Math.max(2, buildRows / joinPartitionRowsMax)));
@@ -31,23 +39,34 @@ function pairsMs({ shape, memory }: Context): number {
     return memory.sequential(shape.pairs * (rowNumbers + shape.keyBytes));
 }
 
-/** Columns of the result, each gathered in any order from where it has been all the time (GFUR). */
-function gatherUntransformed({ shape, memory }: Context): number {
-    const { pairs, buildRows, probeRows, buildPayload, probePayload } = shape;
+/** Columns gathered in any order from where they have been all the time (GFUR). */
+function gatherColumns({ shape, memory }: Context, build: readonly number[], probe: readonly number[]): number {
+    const { pairs, buildRows, probeRows } = shape;
     const hot = hotShare(shape.probeHeaviestShare);
-    const build = buildPayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, buildRows, w, hot), 0);
     const repeated = Math.max(0, 1 - probeRows / Math.max(1, pairs));
+    const of = (rows: number, widths: readonly number[], near: number): number =>
+        widths.reduce((ms, width) => ms + memory.unclusteredGather(pairs, rows, width, near), 0);
     // Pairs of one probe row follow each other: only the first of them leaves the cache.
-    const probe = probePayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, probeRows, w, repeated), 0);
-    return build + probe;
+    return of(buildRows, build, hot) + of(probeRows, probe, repeated);
+}
+
+/** Byte strings, which are gathered in any order whatever the join does with its rows. */
+function gatherTexts(context: Context): number {
+    return gatherColumns(context, context.shape.buildTexts ?? [], context.shape.probeTexts ?? []);
+}
+
+function gatherUntransformed(context: Context): number {
+    const { buildPayload, probePayload } = context.shape;
+    return gatherColumns(context, buildPayload, probePayload) + gatherTexts(context);
 }
 
 /** The same from columns in the order of the keys (GFTR). */
-function gatherTransformed({ shape, memory }: Context): number {
+function gatherTransformed(context: Context): number {
+    const { shape, memory } = context;
     const { pairs, buildRows, probeRows, buildPayload, probePayload } = shape;
     const of = (rows: number, widths: readonly number[]): number =>
         widths.reduce((ms, width) => ms + memory.clusteredGather(pairs, rows, width), 0);
-    return of(buildRows, buildPayload) + of(probeRows, probePayload);
+    return of(buildRows, buildPayload) + of(probeRows, probePayload) + gatherTexts(context);
 }
 
 function npj(context: Context, perfect: boolean): PhaseMs {
@@ -70,7 +89,8 @@ function npj(context: Context, perfect: boolean): PhaseMs {
     const insertMs = memory.sequential(tableBytes + buildRows * keyBytes * looksAtKeys) + insert;
     const searchMs =
         memory.sequential(probeRows * keyBytes) + memory.randomReads(probeRows * looks, tableBytes, hot) + chains;
-    const writeMs = build + probe + memory.sequential(shape.counted === true ? 0 : pairs * keyBytes);
+    const texts = gatherTexts(context);
+    const writeMs = build + probe + texts + memory.sequential(shape.counted === true ? 0 : pairs * keyBytes);
     // As reports have it: nothing is transformed, and what writes the rows of an inner join is the search itself.
     return {
         transformMs: 0,
@@ -90,26 +110,68 @@ function matchPartitions({ shape, memory }: Context, bytes: number): number {
     return Math.max(bytes / devicePartitionBytesPerMs, looks);
 }
 
-/** Whole rows are partitioned; where they are too wide, their keys and numbers. */
+/** How a side of the radix hash join is moved. */
+interface SideMoves {
+    /** Of a partitioned row, which the join reads. */
+    readonly rowBytes: number;
+    readonly transformMs: number;
+    /** Bytes that the join writes of the side for each pair. */
+    readonly pairBytes: number;
+    readonly materializeMs: number;
+}
+
+/** Rows are moved whole in every pass. Row numbers lead to byte strings. */
+function moveWhole({ shape, memory }: Context, rows: number, payload: readonly number[], passes: number): SideMoves {
+    const { keyBytes } = shape;
+    const rowBytes = packedRowBytes(keyBytes, payload);
+    const transformMs = memory.partition(rows, keyBytes, keyBytes + sumOf(payload), rowBytes, passes);
+    return { rowBytes, transformMs, pairBytes: sumOf(payload), materializeMs: 0 };
+}
+
+/** Columns become packs in the first pass, later ones move keys and places; packs are gathered behind the join. */
+function movePacks({ shape, memory }: Context, rows: number, payload: readonly number[], passes: number): SideMoves {
+    const { keyBytes, pairs } = shape;
+    const packs = packRowBytes(payload);
+    const place = rowNumberBytes(rows);
+    const rowBytes = keyBytes + place;
+    const first = memory.partition(rows, keyBytes, keyBytes + sumOf(payload), rowBytes + sumOf(packs), 1);
+    const later = (rows * (passes - 1) * 2 * rowBytes) / memory.speeds.devicePartitionBytesPerMs;
+    // What a pack has of the columns is in proportion to its width.
+    const share = sumOf(payload) / Math.max(1, sumOf(packs));
+    const materializeMs = packs.reduce((ms, pack) => ms + memory.packedGather(pairs, rows, pack, pack * share), 0);
+    return { rowBytes, transformMs: first + later, pairBytes: place, materializeMs };
+}
+
+/** Radix bits that packs of so many rows of a sector are partitioned by. */
+function packBits(rows: number): number {
+    return Math.min(packPassBitsMax, Math.ceil(Math.log2(Math.max(1, (rows * sectorBytes) / packWindowBytes))));
+}
+
 function phjTransformed(context: Context): PhaseMs {
-    const { shape, memory } = context;
-    const { buildRows, probeRows, pairs, keyBytes, buildPayload, probePayload } = shape;
-    const passes = passesFor(buildRows);
-    const fits = (payload: readonly number[]): boolean => packedRowBytes(keyBytes, payload) <= packedRowBytesMax;
-    const side = (rows: number, payload: readonly number[]): readonly number[] =>
-        fits(payload) ? payload : [rowNumberBytes(rows)];
-    const [build, probe] = [side(buildRows, buildPayload), side(probeRows, probePayload)];
-    const rowBytes = (payload: readonly number[]): number => packedRowBytes(keyBytes, payload);
-    const partition = (rows: number, payload: readonly number[]): number =>
-        memory.partition(rows, keyBytes, keyBytes + sumOf(payload), rowBytes(payload), passes);
-    const read = buildRows * rowBytes(build) + probeRows * rowBytes(probe);
-    const written = shape.counted === true ? 0 : pairs * (keyBytes + sumOf(build) + sumOf(probe));
-    const gathers = (rows: number, payload: readonly number[]): number =>
-        fits(payload) ? 0 : payload.reduce((ms, width) => ms + memory.unclusteredGather(pairs, rows, width), 0);
+    const { shape } = context;
+    const { buildRows, probeRows, pairs, keyBytes } = shape;
+    const carried = (payload: readonly number[], texts: readonly number[] | undefined, rows: number): number[] =>
+        texts === undefined || texts.length === 0 ? [...payload] : [...payload, rowNumberBytes(rows)];
+    const build = carried(shape.buildPayload, shape.buildTexts, buildRows);
+    const probe = carried(shape.probePayload, shape.probeTexts, probeRows);
+    const isWide = (payload: readonly number[]): boolean => packedRowBytes(keyBytes, payload) > wholeRowBytesMax;
+    let passes = passesFor(buildRows);
+    if (isWide(build) || isWide(probe)) {
+        const wanted = Math.ceil(Math.log2(Math.max(1, buildRows / packedPartitionRows)));
+        const windows = [isWide(build) ? packBits(buildRows) : 0, isWide(probe) ? packBits(probeRows) : 0];
+        const bits = Math.max(Math.min(wanted, packedRadixBitsMax), ...windows);
+        passes = Math.max(passes, Math.ceil(bits / radixPassBitsMax));
+    }
+    const move = (rows: number, payload: readonly number[]): SideMoves =>
+        (isWide(payload) ? movePacks : moveWhole)(context, rows, payload, passes);
+    const [left, right] = [move(buildRows, build), move(probeRows, probe)];
+    const read = buildRows * left.rowBytes + probeRows * right.rowBytes;
+    const counted = shape.counted === true;
+    const written = counted ? 0 : pairs * (keyBytes + left.pairBytes + right.pairBytes);
     return {
-        transformMs: partition(buildRows, build) + partition(probeRows, probe),
+        transformMs: left.transformMs + right.transformMs,
         matchMs: matchPartitions(context, read + written),
-        materializeMs: gathers(buildRows, buildPayload) + gathers(probeRows, probePayload)
+        materializeMs: counted ? 0 : left.materializeMs + right.materializeMs + gatherTexts(context)
     };
 }
 

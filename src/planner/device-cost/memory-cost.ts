@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DeviceSpeeds } from "../../machine/profile.js";
-
-/** Bytes that memory moves for an access to any part of them. */
-export const sectorBytes = 32;
+import { sectorBytes } from "./shapes.js";
 
 // Runs whose open sectors the first-level caches keep, fitted to the figures at permutedGather.
 const runsInReach = 48;
@@ -54,6 +52,16 @@ export class MemoryCost {
         const accesses = rows * Math.max(1, width / sectorBytes);
         const random = this.randomReads(accesses, columnRows * width, hotShare);
         return random + this.sequential(rows * (rowNumberBytes(columnRows) + width));
+    }
+
+    /**
+     * Gathering `values` bytes of columns for each of `rows` rows from rows of a pack that lie near each other. Rows of
+     * a few bytes take as long as those of so many: H200, 2^26 rows of 32, 16, 8 and 4 bytes in 1.28, 0.81, 0.61 and
+     * 0.50 ms. Few rows read a line of two sectors each.
+     */
+    public packedGather(rows: number, packRows: number, packBytes: number, values: number): number {
+        const read = Math.min(packRows * packBytes, rows * 2 * sectorBytes);
+        return this.sequential(Math.max(rows * (rowNumberBytes(packRows) + values) + read, rows * sectorBytes));
     }
 
     /**

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { deviceConstants } from "../../model/device-constants.js";
 import { sumOf } from "../../model/sizes.js";
 
 /** What a join on the GPU is made of, as far as its cost goes. */
@@ -15,6 +16,9 @@ export interface DeviceJoinShape {
     /** Widths of the columns that the result takes from each side, without the key; none for a count. */
     readonly buildPayload: readonly number[];
     readonly probePayload: readonly number[];
+    /** Mean bytes of a value, with its place, of those that are byte strings: no join moves these with its rows. */
+    readonly buildTexts?: readonly number[];
+    readonly probeTexts?: readonly number[];
     /** Every key of the build side comes once there, as far as anybody knows. */
     readonly uniqueBuildKeys: boolean;
     /** Values between the smallest and the largest key of the build side; null: unknown, or keys are no numbers. */
@@ -64,5 +68,16 @@ export function packedRowBytes(keyBytes: number, payload: readonly number[]): nu
     return 4 * Math.ceil((keyBytes + sumOf(payload)) / 4);
 }
 
-/** Rows that are wider carry their number instead of their columns. */
-export const packedRowBytesMax = 32;
+/** Joins move whole rows up to this width; the columns of wider ones become packs. */
+export const wholeRowBytesMax = 4 * deviceConstants.wholeRowWordsMax;
+
+/** Bytes of a memory sector, and of a pack at most. */
+export const sectorBytes = 32;
+
+/** Bytes of a row of each pack that columns become: sectors, and a last one of 4, 8, 16 or 32 bytes. */
+export function packRowBytes(payload: readonly number[]): number[] {
+    const bytes = sumOf(payload);
+    const packs = Array.from({ length: Math.floor(bytes / sectorBytes) }, () => sectorBytes);
+    const rest = bytes % sectorBytes;
+    return rest > 0 ? [...packs, Math.max(4, 2 ** Math.ceil(Math.log2(rest)))] : packs;
+}
