@@ -5,7 +5,7 @@
 #include <string>
 
 #include "device/device.hpp"
-#include "hash_join/hash_join.hpp"
+#include "materialize/join_output.hpp"
 #include "relations.hpp"
 #include "workload.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway_gpu_bench --build-rows N --probe-rows N [--key-bytes 4|8] [--build-payload 4,4] [--probe-payload 4,4]
-//     [--match-ratio X] [--zipf S] [--distinct N] [--algorithm NAME] [--samples N] [--warmup N]
-//     [--memory-limit BYTES] [--seed N] [--device N]
+//     [--match-ratio X] [--zipf S] [--distinct N] [--algorithm NAME] [--row-words-max N] [--radix-bits N]
+//     [--samples N] [--warmup N] [--memory-limit BYTES] [--seed N] [--device N]
 // Generates two relations in the memory of a GPU, joins them some times there, checks the last result and writes one
 // JSON object. Exit code 1: the result is wrong, or the run failed; 2: no GPU, or an option is wrong.
 // spillway_gpu_bench group-by --rows N --groups N [--key-bytes 4|8] [--payload 4,4] [--zipf S] --algorithm NAME ...

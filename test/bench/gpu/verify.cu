@@ -6,7 +6,7 @@ namespace spillway::gpu_bench {
 
 namespace {
 
-constexpr int kColumnsMax = 8;
+constexpr uint32_t kColumnsMax = 64;
 
 struct Totals {
     unsigned long long rows = 0;  // pairs expected, or result rows that are wrong

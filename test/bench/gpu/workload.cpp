@@ -14,7 +14,7 @@ namespace {
 
 // A row is named by a number of 4 bytes.
 constexpr uint64_t kRowsMax = 1ULL << 32;
-constexpr size_t kPayloadColumnsMax = 7;
+constexpr size_t kPayloadColumnsMax = 64;
 
 using gpu_test::parse_number;
 
@@ -44,7 +44,7 @@ std::vector<uint32_t> parse_widths(const std::string& name, const std::string& t
         widths.push_back(static_cast<uint32_t>(width));
     }
     if (!widths.empty() && widths.size() <= kPayloadColumnsMax) return widths;
-    throw std::invalid_argument("Expected none or 1 to 7 columns for " + name + " but received '" + text + "'.");
+    throw std::invalid_argument("Expected none or 1 to 64 columns for " + name + " but received '" + text + "'.");
 }
 
 void check(const BenchOptions& options) {
@@ -85,6 +85,9 @@ BenchOptions parse_bench_options(int count, char** arguments) {
         {"--zipf", [&](Text n, Text v) { workload.zipf = parse_real(n, v); }},
         {"--distinct", [&](Text n, Text v) { workload.distinct = parse_number(n, v); }},
         {"--algorithm", [&](Text, Text v) { options.algorithm = v; }},
+        {"--row-words-max",
+         [&](Text n, Text v) { workload.row_words_max = static_cast<uint32_t>(parse_number(n, v)); }},
+        {"--radix-bits", [&](Text n, Text v) { workload.radix_bits = static_cast<int>(parse_number(n, v)); }},
         {"--samples", [&](Text n, Text v) { options.samples = parse_number(n, v); }},
         {"--warmup", [&](Text n, Text v) { options.warmup = parse_number(n, v); }},
         {"--memory-limit", [&](Text n, Text v) { options.memory_limit = parse_number(n, v); }},

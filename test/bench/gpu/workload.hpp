@@ -18,6 +18,9 @@ struct Workload {
     double zipf = 0;         // exponent of the probe side's keys, 0 = uniform
     uint64_t distinct = 0;   // keys that the build side's are drawn from; 0 = each row has its own
 
+    uint32_t row_words_max = 0;  // EquiJoin's, for phj-tr, and so
+    int radix_bits = -1;
+
     bool unique_build_keys() const { return distinct == 0; }
     uint64_t build_domain() const { return unique_build_keys() ? build_rows : distinct; }
     uint64_t probe_domain() const;
