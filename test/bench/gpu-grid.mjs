@@ -43,20 +43,22 @@ function joinCell({ rows, columns, bytes, match_ratio, zipf }) {
     };
 }
 
-function groupCell({ rows, groups, columns, bytes, zipf, aggregate = "max" }) {
+function groupCell({ rows, groups, columns, bytes, zipf, hot_share = 0, aggregate = "max" }) {
     const [key_bytes, payload] = bytes;
     const about = [
         `${power(2 ** rows)} rows`,
         `g = ${power(2 ** groups)}`,
         `${columns} x ${payload} B by ${key_bytes} B`,
         aggregate === "max" ? "" : aggregate,
-        zipf === 0 ? "" : `Zipf ${zipf.toFixed(1)}`
+        zipf === 0 ? "" : `Zipf ${Number.isInteger(zipf) ? zipf.toFixed(1) : zipf}`,
+        hot_share === 0 ? "" : `one key ${percent(hot_share)}`
     ];
     return {
         name: about.filter((part) => part !== "").join(", "),
         key_bytes,
         payload_bytes: widths(columns, payload),
         ...{ rows: 2 ** rows, groups: 2 ** groups, zipf },
+        ...(hot_share === 0 ? {} : { hot_share }),
         ...(aggregate === "max" ? {} : { aggregate })
     };
 }
@@ -69,10 +71,15 @@ const cellsOf = {
     tiers: tierCell
 };
 
-/** Cells of one operator; each grid is all combinations of its axes, and a cell of two grids is one. */
-export function gridWorkloads({ operator, grids }) {
+/**
+ * Cells of one operator; each grid is all combinations of its axes, and a cell of two grids is one. `targets_ms`: of
+ * cells by their names.
+ */
+export function gridWorkloads({ operator, grids, targets_ms = {} }) {
     const cell = cellsOf[operator] ?? joinCell;
-    const cells = grids.flatMap((axes) => [...product(axes)].map(cell));
+    const withTarget = (workload) =>
+        targets_ms[workload.name] === undefined ? workload : { ...workload, target_ms: targets_ms[workload.name] };
+    const cells = grids.flatMap((axes) => [...product(axes)].map(cell).map(withTarget));
     return [...new Map(cells.map((workload) => [workload.name, workload])).values()];
 }
 

@@ -69,9 +69,10 @@ export function programArguments({ workload, algorithm }, extra = {}) {
 
 /** The same for a workload of a group-by with some algorithms, which one process runs over the same rows. */
 export function groupByArguments(workload, algorithms, extra = {}) {
-    const { key_bytes, payload_bytes, rows, groups, zipf, aggregate } = workload;
+    const { key_bytes, payload_bytes, rows, groups, zipf, hot_share, aggregate } = workload;
     const payload = payload_bytes.join(",");
-    const options = { "key-bytes": key_bytes, payload, rows, groups, zipf, aggregate, ...extra };
+    const described = { "key-bytes": key_bytes, payload, rows, groups, zipf, "hot-share": hot_share, aggregate };
+    const options = { ...described, ...extra };
     const given = Object.entries(options).filter(([, value]) => value !== undefined);
     return [
         "group-by",
