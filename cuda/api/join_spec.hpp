@@ -29,12 +29,13 @@ enum class JoinAlgorithm : uint8_t {
     kSortMergeGather = 4,   // SMJ-UR
     kSortMergeColumns = 5,  // SMJ-TR
     kMergeSort = 6,         // sort-merge join by merge sort
-    kSharedHistogram = 7    // PHJ by shared histograms: row numbers in contiguous partitions, payloads gathered
+    kSharedHistogram = 7,   // PHJ by shared histograms: row numbers in contiguous partitions, payloads gathered
+    kGftrColumns = 8        // PHJ-TR as its authors have it: column by column, stably partitioned with the key
 };
-constexpr int kJoinAlgorithms = 8;
+constexpr int kJoinAlgorithms = 9;
 // By their numbers. Users, plans and reports have these names.
-constexpr const char* kJoinAlgorithmNames[kJoinAlgorithms] = {"phj-tr", "npj",    "npj-perfect", "phj-ur",
-                                                              "smj-ur", "smj-tr", "smj-merge",   "phj-shared"};
+constexpr const char* kJoinAlgorithmNames[kJoinAlgorithms] = {"phj-tr", "npj",       "npj-perfect", "phj-ur",  "smj-ur",
+                                                              "smj-tr", "smj-merge", "phj-shared",  "phj-gftr"};
 
 enum class JoinEmit : uint8_t {
     kPairs,      // a row per match (inner and outer joins)

@@ -5,6 +5,7 @@
 
 #include "bucket_chain_join/bucket_chain_join.hpp"
 #include "equi_join/equi_join.hpp"
+#include "gftr_join/gftr_join.hpp"
 #include "materialize/match_pairs.hpp"
 #include "materialize/row_list.hpp"
 #include "no_partitioning_join/no_partitioning_join.hpp"
@@ -82,13 +83,18 @@ SortMergeOptions sort_merge_options(const EquiJoin& join) {
     return options;
 }
 
-// Partitioned joins of keys and row numbers as finders of pairs.
-MatchPairs tuple_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join,
-                       const MatchWish& wish) {
+PairJoinOptions pair_join_options(const EquiJoin& join) {
     PairJoinOptions options;
     options.radix_bits = join.radix_bits;
     options.plan = join.plan;
     options.expected_rows = join.expected_rows;
+    return options;
+}
+
+// Partitioned joins of keys and row numbers as finders of pairs.
+MatchPairs tuple_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join,
+                       const MatchWish& wish) {
+    const PairJoinOptions options = pair_join_options(join);
     return join.algorithm == JoinAlgorithm::kBucketChain ? bucket_chain_pairs(device, build, probe, wish, options)
                                                          : shared_histogram_pairs(device, build, probe, wish, options);
 }
@@ -132,6 +138,8 @@ JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRe
             return materialize_pairs(device, build, probe, join.kind, join.output, [&](const MatchWish& wish) {
                 return tuple_pairs(device, build, probe, join, wish);
             });
+        case JoinAlgorithm::kGftrColumns:
+            return gftr_join(device, build, probe, join.kind, join.output, pair_join_options(join));
     }
     throw Error(ErrorCode::kInvalid, "a join is of no known algorithm");
 }
@@ -158,6 +166,8 @@ uint64_t equi_join_count(Device& device, const DeviceRelation& build, const Devi
             return count_pairs(device, build_keys, probe_keys, join.kind, [&](const MatchWish& wish) {
                 return tuple_pairs(device, build_keys, probe_keys, join, wish);
             });
+        case JoinAlgorithm::kGftrColumns:
+            return gftr_count(device, build_keys, probe_keys, join.kind, pair_join_options(join));
     }
     throw Error(ErrorCode::kInvalid, "a join is of no known algorithm");
 }

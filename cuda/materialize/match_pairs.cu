@@ -73,8 +73,8 @@ class Marks {
 class PairsResult {
   public:
     PairsResult(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const MatchPairs& pairs,
-                const RowList (&lone)[kMatchSides])
-        : device_(device), side_{&build, &probe} {
+                const RowList (&lone)[kMatchSides], const ColumnMaker& make_column)
+        : device_(device), side_{&build, &probe}, make_column_(make_column) {
         rows_[0] = {pairs.build_rows.as(), pairs.build_width, pairs.count, build.rows, pairs.rises};
         rows_[1] = {pairs.probe_rows.as(), pairs.probe_width, pairs.count, probe.rows, pairs.rises};
         pairs_ = pairs.count;
@@ -116,32 +116,40 @@ class PairsResult {
     }
 
   private:
+    // As it is, or made for the rows that are about to be gathered, if there are any.
+    DeviceColumn column_at(int side, const JoinOutputColumn& column) const {
+        const bool is_key = column.side == OutputSide::kKey;
+        const DeviceColumn& described = is_key ? side_[side]->key : side_[side]->columns[column.column];
+        if (make_column_ == nullptr || rows_[side].count + lone_[side].count == 0) return described;
+        return make_column_(side, column);
+    }
+
     uint64_t first_lone(int side) const { return side == 0 ? pairs_ : pairs_ + lone_[0].count; }
 
     void fill(const JoinOutputColumn& column, const Allocation& keys, uint8_t* out) const {
-        if (column.side == OutputSide::kKey) return fill_key(keys, out);
+        if (column.side == OutputSide::kKey) return fill_key(column, keys, out);
         if (column.side == OutputSide::kPresence) return fill_presence(out);
         const int side = column.side == OutputSide::kBuild ? 0 : 1;
-        const DeviceColumn& from = side_[side]->columns[column.column];
+        const DeviceColumn from = column_at(side, column);
         gather_rows(device_, from, rows_[side], out);
         gather_rows(device_, from, lone_[side], out + first_lone(side) * from.width);
         set_bytes(out + first_lone(1 - side) * from.width, 0, lone_[1 - side].count * from.width);
     }
 
-    void fill_key(const Allocation& keys, uint8_t* out) const {
+    void fill_key(const JoinOutputColumn& column, const Allocation& keys, uint8_t* out) const {
         if (!keys) {
             // Both sides have the key of a pair; the smaller relation is the one that a cache holds more of.
             const int near = side_[0]->rows < side_[1]->rows ? 0 : 1;
-            gather_rows(device_, side_[near]->key, rows_[near], out);
+            if (pairs_ > 0) gather_rows(device_, column_at(near, column), rows_[near], out);
         } else if (pairs_ > 0) {
             count_moved(device_, 2 * pairs_ * side_[0]->key.width);
             SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(out, keys.as(), pairs_ * side_[0]->key.width, cudaMemcpyDeviceToDevice,
                                                 device_.stream()));
         }
         for (int side = 0; side < kMatchSides; ++side) {
-            const DeviceRelation& relation = *side_[side];
-            gather_rows(device_, relation.key, lone_[side], out + first_lone(side) * relation.key.width,
-                        relation.key_valid);
+            if (lone_[side].count == 0) continue;
+            const DeviceColumn from = column_at(side, column);
+            gather_rows(device_, from, lone_[side], out + first_lone(side) * from.width, side_[side]->key_valid);
         }
     }
 
@@ -177,6 +185,7 @@ class PairsResult {
 
     Device& device_;
     const DeviceRelation* const side_[kMatchSides];
+    const ColumnMaker& make_column_;
     RowNumbers rows_[kMatchSides];  // of the pairs
     RowNumbers lone_[kMatchSides];
     uint64_t pairs_ = 0;
@@ -194,9 +203,10 @@ void check_sides(const DeviceRelation& build, const DeviceRelation& probe) {
 }  // namespace
 
 JoinResult materialize_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
-                             const JoinKind& kind, const std::vector<JoinOutputColumn>& output, const Matcher& match) {
+                             const JoinKind& kind, const std::vector<JoinOutputColumn>& output, const Matcher& match,
+                             const ColumnMaker& make_column) {
     check_sides(build, probe);
-    const PairsResult nothing(device, build, probe, {}, {});
+    const PairsResult nothing(device, build, probe, {}, {}, make_column);
     for (const JoinOutputColumn& column : output) nothing.width_of(column);
     MatchPairs pairs;
     RowList lone[kMatchSides];
@@ -213,7 +223,7 @@ JoinResult materialize_pairs(Device& device, const DeviceRelation& build, const 
         for (int side = 0; side < kMatchSides; ++side) lone[side] = marks.list(side);
     }
     const PhaseScope materialize(device, Phase::kMaterialize);
-    return PairsResult(device, build, probe, pairs, lone).materialize(output, std::move(pairs.keys));
+    return PairsResult(device, build, probe, pairs, lone, make_column).materialize(output, std::move(pairs.keys));
 }
 
 uint64_t count_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const JoinKind& kind,

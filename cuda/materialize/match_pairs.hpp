@@ -33,12 +33,17 @@ struct MatchPairs {
     bool rises = false;  // row numbers of both sides rise, but for the order of tiles: gathers go over columns once
 };
 
+// Makes a column of a side, or (kKey) that side's key, when it is about to be gathered, for joins that put one column
+// at a time into their order. The column is used until the next call. The relations then tell widths alone.
+using ColumnMaker = std::function<DeviceColumn(int side, const JoinOutputColumn& column)>;
+
 // The result of a join of any kind. Asks `match` once, for no more than the kind needs: pairs (inner), pairs and marks
 // (outer), marks of one side (semi, anti). Row numbers are those of `build` and `probe` as given here. Waits for the
 // device where there are marks to count. Throws kInvalid for columns that a side has not.
 JoinResult materialize_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                              const JoinKind& kind, const std::vector<JoinOutputColumn>& output,
-                             const std::function<MatchPairs(const MatchWish&)>& match);
+                             const std::function<MatchPairs(const MatchWish&)>& match,
+                             const ColumnMaker& make_column = nullptr);
 
 // Rows of that result. Asks for the number of pairs alone (a wish for nothing), for marks alone, or for each in turn.
 uint64_t count_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const JoinKind& kind,

@@ -37,6 +37,7 @@ class TuplesJoin {
         : device_(device), key_width_(build.key_width), row_width_(build.row_width) {
         build_rows_ = build.relation_rows;
         probe_rows_ = probe.relation_rows;
+        numbers_width_ = build.rows ? row_width_ : 0;
         pass_.build = side_of(build);
         pass_.probe = side_of(probe);
         pass_.partitions = build.partitions();
@@ -161,8 +162,8 @@ class TuplesJoin {
 
     void run(PairUse use) {
         // Tuples of both sides once; who counts needs no row numbers of the probe side.
-        const uint64_t probe_width = key_width_ + (use == PairUse::kCount ? 0 : row_width_);
-        count_moved(device_, build_rows_ * (key_width_ + row_width_) + probe_rows_ * probe_width);
+        const uint64_t probe_width = key_width_ + (use == PairUse::kCount ? 0 : numbers_width_);
+        count_moved(device_, build_rows_ * (key_width_ + numbers_width_) + probe_rows_ * probe_width);
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, sizeof(Counters), device_.stream()));
         if (key_width_ == 4) {
             row_width_ == 4 ? run_kernel<uint32_t, uint32_t>(use) : run_kernel<uint32_t, uint64_t>(use);
@@ -192,6 +193,7 @@ class TuplesJoin {
     const uint32_t row_width_;
     uint64_t build_rows_ = 0;
     uint64_t probe_rows_ = 0;
+    uint32_t numbers_width_ = 0;  // of row numbers that are read; none where places stand for them
     TuplePass pass_;
     Allocation counters_;
     Allocation first_unit_;

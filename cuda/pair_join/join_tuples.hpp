@@ -10,7 +10,8 @@
 #include "primitive/device_relation.hpp"
 
 // What the partitioned joins of (key, row number) share: the join of co-partitions in shared memory, whose result is
-// pairs of row numbers. Payloads stay in the untransformed relations and are gathered by those (GFUR).
+// pairs of row numbers, by which payloads are gathered from the untransformed relations (GFUR), or of places, by which
+// they are gathered from copies in the same order (GFTR).
 namespace spillway::cuda { inline namespace pair_join {
 
 // Tuples of (mixed key, row number), in 2^radix_bits partitions by the top bits of the mixed key. Keys and row numbers
@@ -21,7 +22,7 @@ struct PartitionedTuples {
     int radix_bits = 0;
     uint64_t relation_rows = 0;  // of which these are those with a key
     Allocation keys;
-    Allocation rows;
+    Allocation rows;   // empty: a tuple's row number is its place
     Allocation sizes;  // uint64_t[partitions()]
 
     // bucket_tuples = 0: partition p is the tuples [begin[p], begin[p + 1]). Else it is a chain of buckets of so many

@@ -116,7 +116,7 @@ class TupleJoin {
         for (uint32_t i = threadIdx.x; i < unit.build.count; i += kPairThreads) {
             const uint64_t place = unit.build.place_of(i, pass_.build.bucket_bits);
             table_.keys[i] = __ldg(keys + place);
-            table_.rows[i] = __ldg(rows + place);
+            table_.rows[i] = rows == nullptr ? static_cast<Row>(place) : __ldg(rows + place);
         }
         for (uint32_t s = threadIdx.x; s < Table::kSlots; s += kPairThreads) table_.heads[s] = kNoTuple;
         for (uint32_t w = threadIdx.x; w < kBuildPartTuples / 32; w += kPairThreads) table_.marks[w] = 0;
@@ -137,7 +137,7 @@ class TupleJoin {
                 const bool there = i < unit.probe.count;
                 const uint64_t place = there ? unit.probe.place_of(i, pass_.probe.bucket_bits) : 0;
                 key[u] = there ? __ldcs(keys + place) : 0;
-                row[u] = there && needs_row ? __ldcs(rows + place) : 0;
+                row[u] = rows == nullptr || !there || !needs_row ? static_cast<Row>(place) : __ldcs(rows + place);
             }
             // Tuples move up to the first place: copies of the code for each of them would not fit the registers.
 #pragma unroll 1

@@ -12,7 +12,7 @@ namespace spillway::cuda { inline namespace pair_join {
 // PartitionedTuples as a kernel sees them.
 struct TupleSide {
     const void* keys = nullptr;
-    const void* rows = nullptr;
+    const void* rows = nullptr;  // nullptr: the tuples' places
     const uint64_t* sizes = nullptr;
     const uint64_t* begin = nullptr;
     const uint32_t* bucket_list = nullptr;  // nullptr: partitions are contiguous

@@ -26,9 +26,23 @@ void radix_sort_values(Device& device, const KeysToSort& keys, const KeyBits& bi
 }
 
 template <class Key>
+void radix_sort_alone(Device& device, const KeysToSort& keys, const KeyBits& bits, const SortedColumns& sorted) {
+    Allocation scratch;
+    size_t bytes = 0;
+    for (int call = 0; call < 2; ++call) {
+        if (call == 1) scratch = device.memory().allocate(std::max<size_t>(bytes, 1), "sort");
+        SPILLWAY_CUDA_CHECK(cub::DeviceRadixSort::SortKeys(
+            scratch.as(), bytes, static_cast<const Key*>(keys.keys), static_cast<Key*>(sorted.keys),
+            static_cast<int64_t>(keys.rows), bits.begin, bits.end, device.stream()));
+    }
+}
+
+template <class Key>
 void radix_sort_keys(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values,
                      uint32_t value_width, const SortedColumns& sorted) {
     switch (value_width) {
+        case 0:
+            return radix_sort_alone<Key>(device, keys, bits, sorted);
         case 1:
             return radix_sort_values<Key, uint8_t>(device, keys, bits, values, sorted);
         case 2:
@@ -37,6 +51,8 @@ void radix_sort_keys(Device& device, const KeysToSort& keys, const KeyBits& bits
             return radix_sort_values<Key, uint32_t>(device, keys, bits, values, sorted);
         case 8:
             return radix_sort_values<Key, uint64_t>(device, keys, bits, values, sorted);
+        case 16:
+            return radix_sort_values<Key, uint4>(device, keys, bits, values, sorted);
         default:
             throw Error(ErrorCode::kInternal, "values of this width are not sorted with their keys");
     }

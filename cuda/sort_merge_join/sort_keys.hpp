@@ -23,7 +23,7 @@ struct SortedColumns {
 };
 
 // Stable, ascending by the key as an unsigned number. Outputs do not overlap inputs; as much memory as they have is
-// taken besides. Radix sort: values of 1, 2, 4 or 8 bytes; per pass of 8 bits each key and value is read and written
+// taken besides. Radix sort: values of 1, 2, 4, 8 or 16 bytes, or (0) none; per pass of 8 bits each key and value is read and written
 // once, and all keys once more before. Merge sort (values of 4 bytes): the same per doubling of sorted runs beyond some
 // thousand rows.
 void radix_sort(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values, uint32_t value_width,

@@ -43,6 +43,10 @@ void check_relation(const DeviceRelation& relation) {
     }
 }
 
+KeyBits all_bits_of(const DeviceColumn& key) {
+    return {0, static_cast<int>(8 * key.width)};
+}
+
 // Puts one side into the order of its keys.
 class SideSorter {
   public:
@@ -214,7 +218,8 @@ SortedRelations sort_relations(Device& device, const DeviceRelation& build, cons
     SortedRelations sorted;
     SideSorter build_sorter(device, build, options);
     SideSorter probe_sorter(device, probe, options);
-    const KeyBits bits = key_bits(device, build_sorter.keys(), probe_sorter.keys());
+    const KeyBits bits = options.all_key_bits ? all_bits_of(build.key)
+                                              : key_bits(device, build_sorter.keys(), probe_sorter.keys());
     if (options.scheme != SortMergeScheme::kColumns) {
         sorted.build = build_sorter.sort_row_numbers(bits);
         device.check_cancelled();
@@ -233,7 +238,7 @@ SortedSide sort_relation(Device& device, const DeviceRelation& relation, const S
     check_relation(relation);
     if (options.scheme == SortMergeScheme::kColumns) refuse("columns are sorted for what they are joined with");
     SideSorter sorter(device, relation, options);
-    return sorter.sort_row_numbers({0, static_cast<int>(8 * relation.key.width)});
+    return sorter.sort_row_numbers(all_bits_of(relation.key));
 }
 
 }}  // namespace spillway::cuda::sort_merge_joins

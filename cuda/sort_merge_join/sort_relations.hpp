@@ -26,6 +26,8 @@ struct SortMergeOptions {
     SortMergeScheme scheme = SortMergeScheme::kGather;
     uint64_t expected_rows = 0;  // pairs of the result: what memory is taken for at first
     OutputPlan plan = OutputPlan::kOnePass;
+    // Radix sorts look at all bits of the keys, as those of the papers do, and not only at those in which keys differ.
+    bool all_key_bits = false;
     bool wide_row_numbers = false;  // for tests: 64-bit row numbers as if both sides had more than 2^32 rows
 };
 

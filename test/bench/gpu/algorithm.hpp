@@ -29,7 +29,11 @@ extern const Algorithm kNoPartitioningJoin;
 extern const Algorithm kPerfectHashJoin;
 extern const Algorithm kSortMergeGather;
 extern const Algorithm kSortMergeColumns;
+// The same with the papers' sorts, by all bits of the keys.
+extern const Algorithm kSortMergeGatherAllBits;
+extern const Algorithm kSortMergeColumnsAllBits;
 extern const Algorithm kMergeSortJoin;
+extern const Algorithm kGftrJoin;
 extern const Algorithm kCubSortMerge;
 
 // Throws std::invalid_argument for a name that there is not, and for a workload that the algorithm cannot do.

@@ -43,7 +43,8 @@ const Algorithm& find_algorithm(const std::string& name, const Workload& workloa
     std::string names;
     for (const Algorithm* algorithm :
          {&kRadixHashJoin, &kBucketChainJoin, &kSharedHistogramJoin, &kNoPartitioningJoin, &kPerfectHashJoin,
-          &kSortMergeGather, &kSortMergeColumns, &kMergeSortJoin, &kCubSortMerge}) {
+          &kSortMergeGather, &kSortMergeColumns, &kSortMergeGatherAllBits, &kSortMergeColumnsAllBits, &kMergeSortJoin,
+          &kGftrJoin, &kCubSortMerge}) {
         if (name == algorithm->name) {
             if (workload.unique_build_keys() || algorithm->m_to_n) return *algorithm;
             throw std::invalid_argument("Expected no --distinct: '" + name + "' joins unique build keys only.");

@@ -8,11 +8,12 @@ namespace spillway::gpu_bench {
 
 namespace {
 
-template <cuda::SortMergeScheme kScheme>
+template <cuda::SortMergeScheme kScheme, bool kAllKeyBits = false>
 cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
     using cuda::OutputSide;
     cuda::SortMergeOptions options;
     options.scheme = kScheme;
+    options.all_key_bits = kAllKeyBits;
     options.expected_rows = workload.result_rows_estimate();
     std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
     for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
@@ -30,6 +31,8 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
 
 const Algorithm kSortMergeGather = {"smj-ur", true, run<cuda::SortMergeScheme::kGather>};
 const Algorithm kSortMergeColumns = {"smj-tr", true, run<cuda::SortMergeScheme::kColumns>};
+const Algorithm kSortMergeGatherAllBits = {"smj-ur-all-bits", true, run<cuda::SortMergeScheme::kGather, true>};
+const Algorithm kSortMergeColumnsAllBits = {"smj-tr-all-bits", true, run<cuda::SortMergeScheme::kColumns, true>};
 const Algorithm kMergeSortJoin = {"smj-merge", true, run<cuda::SortMergeScheme::kMergeSort>};
 
 }  // namespace spillway::gpu_bench

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gftr_join/gftr_join.hpp"
+
+#include "algorithm.hpp"
+#include "device/phase_times.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+// Columns are partitioned when they are gathered, so that the phases are not one behind the other: all is one.
+cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
+    using cuda::OutputSide;
+    std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
+    for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
+    for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
+    cuda::PairJoinOptions options;
+    options.expected_rows = workload.result_rows_estimate();
+    timer.begin(kTransformPhase);
+    timer.begin(kJoinPhase);
+    cuda::JoinResult result = cuda::gftr_join(device, inputs.build.columns, inputs.probe.columns, {}, output, options);
+    timer.end();
+    return result;
+}
+
+}  // namespace
+
+const Algorithm kGftrJoin = {"phj-gftr", true, run};
+
+}  // namespace spillway::gpu_bench
