@@ -7,8 +7,8 @@ export { deviceGroupAlgorithms, deviceJoinAlgorithms };
  * Joins of the GPU, by the names of their papers and in the order of their numbers. npj: no-partitioning join, with
  * linear probing or (npj-perfect) an array over the keys' range. phj: partitioned hash join, smj: sort-merge join; -tr:
  * payloads are transformed (partitioned or sorted) with the keys and gathered from there (GFTR; phj-tr moves whole
- * rows), -ur: they stay where they are and are gathered from the untransformed relation (GFUR). phj-shared: partitions
- * by histograms in shared memory, smj-merge: merge sort.
+ * rows, phj-gftr column after column as the paper has it), -ur: they stay where they are and are gathered from the
+ * untransformed relation (GFUR). phj-shared: partitions by histograms in shared memory, smj-merge: merge sort.
  */
 export type DeviceJoinAlgorithm = (typeof deviceJoinAlgorithms)[number];
 
@@ -80,6 +80,7 @@ export const algorithmTitles: Readonly<Record<DeviceJoinAlgorithm | DeviceGroupA
     "smj-tr": "sort-merge join, payloads sorted along",
     "smj-merge": "merge-sort join",
     "phj-shared": "hash join partitioned by shared histograms",
+    "phj-gftr": "radix hash join, payloads partitioned along",
     hgb: "hash group-by",
     "pgb-tr": "partitioned group-by of packed rows",
     "sgb-ur": "sort-based group-by, values gathered",

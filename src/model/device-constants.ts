@@ -64,7 +64,8 @@ export const deviceJoinAlgorithms = [
     "smj-ur",
     "smj-tr",
     "smj-merge",
-    "phj-shared"
+    "phj-shared",
+    "phj-gftr"
 ] as const;
 
 // prettier-ignore

@@ -68,6 +68,7 @@ export interface JoinOptions<
      * - `"phj-tr"`: radix-partitioned hash join of packed rows.
      * - `"phj-ur"`: the same of keys and row numbers, payloads gathered.
      * - `"phj-shared"`: partitioned through histograms that blocks share.
+     * - `"phj-gftr"`: each payload column partitioned with the key by itself, gathered from there; by name alone.
      * - `"npj"`: one hash table, nothing partitioned; `"npj-perfect"`: an array indexed by dense, unique integer keys.
      * - `"smj-ur"`, `"smj-tr"`, `"smj-merge"`: sort-merge joins.
      *

@@ -24,7 +24,8 @@ constexpr std::pair<const char*, JoinAlgorithm> kJoins[] = {
     {"phj-tr", JoinAlgorithm::kRadixHash},        {"npj", JoinAlgorithm::kNoPartitioning},
     {"npj-perfect", JoinAlgorithm::kPerfectHash}, {"phj-ur", JoinAlgorithm::kBucketChain},
     {"smj-ur", JoinAlgorithm::kSortMergeGather},  {"smj-tr", JoinAlgorithm::kSortMergeColumns},
-    {"smj-merge", JoinAlgorithm::kMergeSort},     {"phj-shared", JoinAlgorithm::kSharedHistogram}};
+    {"smj-merge", JoinAlgorithm::kMergeSort},     {"phj-shared", JoinAlgorithm::kSharedHistogram},
+    {"phj-gftr", JoinAlgorithm::kGftrColumns}};
 constexpr std::pair<const char*, GroupByAlgorithm> kGroupBys[] = {
     {"hgb", static_cast<GroupByAlgorithm>(0)},    {"pgb-tr", static_cast<GroupByAlgorithm>(1)},
     {"sgb-ur", static_cast<GroupByAlgorithm>(2)}, {"pgb-ur", static_cast<GroupByAlgorithm>(3)},

@@ -74,8 +74,8 @@ void check_moved(const std::string& name, uint64_t at_least, const Operation& op
     if (share > 1.2) fail(name + ": " + text_of(share) + " of the rate of copies", __FILE__, __LINE__);
 }
 
-constexpr const char* kJoinNames[] = {"phj-tr", "npj",    "npj-perfect", "phj-ur",
-                                      "smj-ur", "smj-tr", "smj-merge",   "phj-shared"};
+constexpr const char* kJoinNames[] = {"phj-tr", "npj",       "npj-perfect", "phj-ur",  "smj-ur",
+                                      "smj-tr", "smj-merge", "phj-shared",  "phj-gftr"};
 constexpr const char* kGroupByNames[] = {"hgb", "pgb-tr", "sgb-ur", "pgb-ur", "sgb-tr", "sgb-de-tr"};
 
 cuda::EquiJoin join_of(int algorithm, uint64_t rows) {
@@ -111,7 +111,7 @@ GPU_TEST("moved bytes: inner joins by every algorithm") {
     const uint64_t rows = small_or_full(6'000, 1 << 24);
     const KeyedRelation build(dense_permutation(rows, test_seed()), 4, {4, 4}, test_seed());
     const KeyedRelation probe(dense_permutation(rows, test_seed() + 1), 4, {4, 4}, test_seed() + 1);
-    for (int algorithm = 0; algorithm < 8; ++algorithm) {
+    for (int algorithm = 0; algorithm < cuda::kJoinAlgorithms; ++algorithm) {
         cuda::EquiJoin join = join_of(algorithm, rows);
         join.output = {{cuda::OutputSide::kKey, 0},
                        {cuda::OutputSide::kBuild, 0},
@@ -155,7 +155,7 @@ GPU_TEST("moved bytes: every kind of join by every algorithm, keys that are NULL
     for (const NamedJoinKind& named : kNamedJoinKinds) {
         const bool is_full = named.kind.keep_unmatched_build && named.kind.keep_unmatched_probe;
         if (watched_suite() && !is_full) continue;
-        for (int algorithm = 0; algorithm < 8; ++algorithm) {
+        for (int algorithm = 0; algorithm < cuda::kJoinAlgorithms; ++algorithm) {
             cuda::EquiJoin join = join_of(algorithm, rows);
             join.expected_rows = 3 * rows;  // no run is short of memory and made again
             join.kind = named.kind;

@@ -17,10 +17,10 @@ namespace {
 using cuda::JoinAlgorithm;
 
 constexpr std::pair<const char*, JoinAlgorithm> kJoins[] = {
-    {"phj-tr", JoinAlgorithm::kRadixHash},          {"npj", JoinAlgorithm::kNoPartitioning},
-    {"phj-ur", JoinAlgorithm::kBucketChain},        {"smj-ur", JoinAlgorithm::kSortMergeGather},
-    {"smj-tr", JoinAlgorithm::kSortMergeColumns},   {"smj-merge", JoinAlgorithm::kMergeSort},
-    {"phj-shared", JoinAlgorithm::kSharedHistogram}};
+    {"phj-tr", JoinAlgorithm::kRadixHash},           {"npj", JoinAlgorithm::kNoPartitioning},
+    {"phj-ur", JoinAlgorithm::kBucketChain},         {"smj-ur", JoinAlgorithm::kSortMergeGather},
+    {"smj-tr", JoinAlgorithm::kSortMergeColumns},    {"smj-merge", JoinAlgorithm::kMergeSort},
+    {"phj-shared", JoinAlgorithm::kSharedHistogram}, {"phj-gftr", JoinAlgorithm::kGftrColumns}};
 
 // Numbers, bytes of no word's width and strings, some of them with NULLs.
 void add_payloads(TestTable& table, uint64_t rows, uint64_t seed) {

@@ -22,7 +22,8 @@ constexpr std::pair<const char*, JoinAlgorithm> kJoins[] = {
     {"phj-tr", JoinAlgorithm::kRadixHash},        {"npj", JoinAlgorithm::kNoPartitioning},
     {"npj-perfect", JoinAlgorithm::kPerfectHash}, {"phj-ur", JoinAlgorithm::kBucketChain},
     {"smj-ur", JoinAlgorithm::kSortMergeGather},  {"smj-tr", JoinAlgorithm::kSortMergeColumns},
-    {"smj-merge", JoinAlgorithm::kMergeSort},     {"phj-shared", JoinAlgorithm::kSharedHistogram}};
+    {"smj-merge", JoinAlgorithm::kMergeSort},     {"phj-shared", JoinAlgorithm::kSharedHistogram},
+    {"phj-gftr", JoinAlgorithm::kGftrColumns}};
 // As many as are prime to the number of kinds: by turns each algorithm has all of them.
 constexpr KeyCase kKeys[] = {KeyCase::kString, KeyCase::kMixed, KeyCase::kInt32, KeyCase::kWide, KeyCase::kPacked};
 

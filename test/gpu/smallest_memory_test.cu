@@ -25,7 +25,8 @@ constexpr std::pair<const char*, JoinAlgorithm> kJoins[] = {
     {"phj-tr", JoinAlgorithm::kRadixHash},        {"npj", JoinAlgorithm::kNoPartitioning},
     {"npj-perfect", JoinAlgorithm::kPerfectHash}, {"phj-ur", JoinAlgorithm::kBucketChain},
     {"smj-ur", JoinAlgorithm::kSortMergeGather},  {"smj-tr", JoinAlgorithm::kSortMergeColumns},
-    {"smj-merge", JoinAlgorithm::kMergeSort},     {"phj-shared", JoinAlgorithm::kSharedHistogram}};
+    {"smj-merge", JoinAlgorithm::kMergeSort},     {"phj-shared", JoinAlgorithm::kSharedHistogram},
+    {"phj-gftr", JoinAlgorithm::kGftrColumns}};
 
 // A third of the algorithms where kernels are slow: which, is the seed's choice.
 bool is_turn_of(uint64_t algorithm) {

@@ -150,6 +150,11 @@ GPU_TEST("sort-merge join: sizes around tiles, keys that share bits, special key
             for (uint64_t& key : keys) key = (key << shift) | 1;
             const KeyedRelation shifted(keys, 8, {8}, test_seed());
             check_sort_merge(shifted, shifted, kInner, scheme, "keys that share bits");
+            SortMergeOptions all_bits;
+            all_bits.scheme = scheme;
+            all_bits.all_key_bits = true;
+            check_sort_merge_one(shifted, shifted, kInner.kind, all_bits, expected_table(shifted, shifted, kInner.kind),
+                                 "keys that share bits, sorted by all of them");
         }
         const std::vector<uint64_t> special = {0, ~0ULL, 1, ~1ULL, 0x80000000ULL, 0x7fffffffULL, 1ULL << 63, 5};
         for (const uint32_t key_width : {4U, 8U}) {

@@ -21,8 +21,12 @@ export const phaseNames = {
     materialize: "materializeMs"
 } as const satisfies Record<string, keyof PhaseMs>;
 
-/** What the no-partitioning joins are not taken for: long chains of equal keys, and rows that come out once each. */
+/**
+ * What the no-partitioning joins are not taken for: long chains of equal keys, and rows that come out once each. phj-gftr
+ * is taken by name alone, as no profile has been fitted to runs of it.
+ */
 export function canJoin(name: DeviceJoinAlgorithm, shape: DeviceJoinShape): boolean {
+    if (name === "phj-gftr") return false;
     if (name !== "npj" && name !== "npj-perfect") return true;
     if (!shape.inner || !shape.uniqueBuildKeys) return false;
     return name === "npj" || (shape.arrayKeys && shape.buildKeyRange !== null);
@@ -57,6 +61,7 @@ const launches: Readonly<Record<string, readonly number[]>> = {
     "phj-tr": [8, 3, 1],
     "phj-ur": [8, 4, 2],
     "phj-shared": [10, 4, 2],
+    "phj-gftr": [14, 4, 2],
     "smj-ur": [12, 4, 2],
     "smj-tr": [24, 4, 2],
     "smj-merge": [30, 4, 2],

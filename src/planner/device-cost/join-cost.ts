@@ -195,6 +195,23 @@ function phjUntransformed(context: Context, shared: boolean): PhaseMs {
     };
 }
 
+/** Every column is partitioned by the mixed keys, by a sort that looks at the radix bits alone. */
+function phjGftr(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const { buildRows, probeRows, keyBytes, buildPayload, probePayload } = shape;
+    const bits = passesFor(buildRows) * radixPassBitsMax;
+    const partition = (rows: number, payload: readonly number[]): number =>
+        (payload.length === 0 ? [0] : payload).reduce(
+            (ms, width) => ms + memory.radixSort(rows, keyBytes, width, bits),
+            memory.sequential(2 * rows * keyBytes) // the keys are mixed
+        );
+    return {
+        transformMs: partition(buildRows, buildPayload) + partition(probeRows, probePayload),
+        matchMs: matchPartitions(context, (buildRows + probeRows) * keyBytes) + pairsMs(context),
+        materializeMs: gatherTransformed(context)
+    };
+}
+
 /** Two sorted columns of keys are merged. */
 function mergeKeys(context: Context): number {
     const { shape, memory } = context;
@@ -258,6 +275,8 @@ export function joinPhases(algorithm: DeviceJoinAlgorithm, shape: DeviceJoinShap
             return phjUntransformed(context, false);
         case "phj-shared":
             return phjUntransformed(context, true);
+        case "phj-gftr":
+            return phjGftr(context);
         case "smj-ur":
             return smjUntransformed(context);
         case "smj-tr":

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gftr_join/gftr_join.hpp"
-
 #include "algorithm.hpp"
 #include "device/phase_times.hpp"
+#include "gftr_join/gftr_join.hpp"
 
 namespace spillway::gpu_bench {
 
 namespace {
 
 // Columns are partitioned when they are gathered, so that the phases are not one behind the other: all is one.
-cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
+cuda::JoinResult run_columns(cuda::Device& device, const Workload& workload, const Inputs& inputs,
+                             cuda::PhaseTimer& timer) {
     using cuda::OutputSide;
     std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
     for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
@@ -25,6 +25,6 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
 
 }  // namespace
 
-const Algorithm kGftrJoin = {"phj-gftr", true, run};
+const Algorithm kGftrJoin = {"phj-gftr", true, run_columns};
 
 }  // namespace spillway::gpu_bench

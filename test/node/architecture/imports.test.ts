@@ -109,13 +109,17 @@ const cudaRooms: Record<string, readonly string[]> = {
     pair_join: joined,
     bucket_chain_join: [...joined, "pair_join"],
     shared_histogram_join: [...joined, "pair_join"],
+    // Its stable partition is the radix sort of the sort-merge joins on some bits of the key.
+    gftr_join: [...joined, "pair_join", "sort_merge_join"],
     equi_join: [
         ...joined,
         "hash_join",
         "no_partitioning_join",
         "sort_merge_join",
         "bucket_chain_join",
-        "shared_histogram_join"
+        "shared_histogram_join",
+        "pair_join",
+        "gftr_join"
     ],
     relation: [...joined, "equi_join", "group_by", "group_by/plan", "group_by/sorted"],
     // The memory of operators follows from the sizes of the rooms below them.

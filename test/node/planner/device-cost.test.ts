@@ -171,6 +171,19 @@ describe("a join", () => {
         expect(few.matchMs).toBe(all.matchMs);
     });
 
+    test("partitions column by column only where that is asked for by name", () => {
+        expect(join().candidates.map(({ algorithm }) => algorithm)).not.toContain("phj-gftr");
+        const of = (more: Partial<DeviceJoinShape>) => join({ algorithms: ["phj-gftr"], ...more }).predictedMs;
+        // Two sorts of each side by 16 bits, after the keys were mixed.
+        const sorted = 4 * rows * (4 + 2 * 2 * 8);
+        const mixed = (2 * rows * 2 * 4) / speeds.deviceMemoryBytesPerMs;
+        const launches = 14 * speeds.deviceLaunchMs;
+        expect(of({}).transformMs).toBeCloseTo(sorted / speeds.deviceSortBytesPerMs + mixed + launches);
+        const twice = { buildPayload: [4, 4, 4, 4], probePayload: [4, 4, 4, 4] };
+        expect(of(twice).transformMs - of({}).transformMs).toBeCloseTo(sorted / speeds.deviceSortBytesPerMs);
+        expect(of(twice).matchMs).toBe(of({}).matchMs);
+    });
+
     test("gathers wide rows, where transforming them would take longer", () => {
         const wide = join({ buildPayload: [8, 8, 8, 8], probePayload: [8, 8, 8, 8] });
         const phases = wide.candidates.find((one) => one.algorithm === "phj-tr");
