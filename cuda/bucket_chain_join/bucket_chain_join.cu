@@ -143,6 +143,7 @@ PartitionedTuples bucket_chain_partition(Device& device, const DeviceRelation& r
 
 MatchPairs bucket_chain_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                               const MatchWish& wish, const PairJoinOptions& options) {
+    if (options.parts != TupleParts::kLarge) refuse("bucket chains for partitions of one size");
     check_pair_join(build, probe, options);
     const uint32_t row_width = tuple_row_width(build, probe, options);
     const int bits = tuple_radix_bits(build.rows, options);

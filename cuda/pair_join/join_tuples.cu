@@ -25,12 +25,26 @@ void check_side(const DeviceRelation& relation) {
 }
 
 // Bytes: 24 per partition.
+template <class Parts>
 __global__ void count_pair_units(const uint64_t* build_sizes, const uint64_t* probe_sizes, uint64_t partitions,
                                  uint64_t* units) {
     const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (p < partitions) units[p] = pair_units(build_sizes[p], probe_sizes[p]);
+    if (p < partitions) units[p] = pair_units<Parts>(build_sizes[p], probe_sizes[p]);
 }
 
+// Rows that a writer of direct output takes at a time.
+uint32_t chunk_rows_of(PairOutput output) {
+    switch (output) {
+        case PairOutput::kBlockChunks:
+            return kPairBlockChunkRows;
+        case PairOutput::kThreadPages:
+            return kPairPageRows;
+        default:
+            return kPairChunkRows;
+    }
+}
+
+template <class Parts>
 class TuplesJoin {
   public:
     TuplesJoin(Device& device, const PartitionedTuples& build, const PartitionedTuples& probe, const MatchWish& wish)
@@ -51,8 +65,8 @@ class TuplesJoin {
         pass_.out.reserved_rows = &counters->reserved;
         const Allocation units = device.memory().allocate(pass_.partitions * sizeof(uint64_t), "units of partitions");
         const dim3 grid = grid_of_threads(pass_.partitions, kPlanThreads);
-        launch(count_pair_units, grid, dim3(kPlanThreads), 0, device.stream(), pass_.build.sizes, pass_.probe.sizes,
-               pass_.partitions, units.as<uint64_t>());
+        launch(count_pair_units<Parts>, grid, dim3(kPlanThreads), 0, device.stream(), pass_.build.sizes,
+               pass_.probe.sizes, pass_.partitions, units.as<uint64_t>());
         first_unit_ = first_tiles(device, units.as<const uint64_t>(), pass_.partitions, 1);
         pass_.first_unit = first_unit_.as<const uint64_t>();
     }
@@ -64,17 +78,21 @@ class TuplesJoin {
         return read_counters().matches;
     }
 
-    // Direct output: warps take chunks of the output and fill them; what they leave open is closed afterwards.
-    MatchPairs write_directly(uint64_t expected_rows) {
+    // Direct output: who writes takes chunks of the output and fills them; what they leave open is closed afterwards.
+    MatchPairs write_directly(uint64_t expected_rows, PairOutput output) {
+        const uint32_t chunk_rows = chunk_rows_of(output);
+        const PairUse use = output == PairOutput::kBlockChunks   ? PairUse::kWriteByBlock
+                            : output == PairOutput::kThreadPages ? PairUse::kWriteByThread
+                                                                 : PairUse::kWrite;
         for (;;) {
             device_.check_cancelled();
-            const uint64_t chunks = (expected_rows + kPairChunkRows - 1) / kPairChunkRows + warps();
+            const uint64_t chunks = (expected_rows + chunk_rows - 1) / chunk_rows + writers(output);
             Allocation holes = device_.memory().allocate(chunks * sizeof(uint32_t), "holes of the result");
             SPILLWAY_CUDA_CHECK(cudaMemsetAsync(holes.as(), 0, holes.bytes(), device_.stream()));
             pass_.out.holes = holes.as<uint32_t>();
-            pass_.out.chunk_rows = kPairChunkRows;
-            MatchPairs pairs = allocate(chunks * kPairChunkRows);
-            run(PairUse::kWrite);
+            pass_.out.chunk_rows = chunk_rows;
+            MatchPairs pairs = allocate(chunks * chunk_rows);
+            run(use);
             const Counters counters = read_counters();
             count_moved(device_, pair_bytes(std::min<uint64_t>(counters.matches, pass_.out.capacity_rows)));
             if (counters.reserved <= pass_.out.capacity_rows) {
@@ -82,7 +100,7 @@ class TuplesJoin {
                 close_holes(device_, pass_.out, key_width_, pairs.count, counters.reserved);
                 return pairs;
             }
-            // Enough for the same warps to write the same pairs.
+            // Enough for as many writers to write the same pairs.
             expected_rows = counters.matches;
         }
     }
@@ -126,7 +144,7 @@ class TuplesJoin {
         side.sizes = tuples.sizes.as<const uint64_t>();
         side.begin = tuples.begin.as<const uint64_t>();
         if (tuples.bucket_tuples == 0) return side;
-        const bool fits = tuples.bucket_tuples >= kBucketTuplesMin && kBuildPartTuples % tuples.bucket_tuples == 0;
+        const bool fits = tuples.bucket_tuples >= kBucketTuplesMin && Parts::kBuildTuples % tuples.bucket_tuples == 0;
         if (!fits) throw Error(ErrorCode::kInternal, "buckets of a size that the join has no room for");
         side.bucket_list = tuples.bucket_list.as<const uint32_t>();
         side.bucket_bits = 0;
@@ -135,9 +153,14 @@ class TuplesJoin {
     }
 
     unsigned blocks() const {
-        return static_cast<unsigned>(device_.properties().multiprocessors) * kPairBlocksPerMultiprocessor;
+        return static_cast<unsigned>(device_.properties().multiprocessors) * Parts::kBlocksPerMultiprocessor;
     }
-    uint64_t warps() const { return static_cast<uint64_t>(blocks()) * (kPairThreads / kWarpThreads); }
+    uint64_t writers(PairOutput output) const {
+        const int of_block = output == PairOutput::kBlockChunks   ? 1
+                             : output == PairOutput::kThreadPages ? Parts::kThreads
+                                                                  : Parts::kThreads / kWarpThreads;
+        return static_cast<uint64_t>(blocks()) * of_block;
+    }
 
     MatchPairs allocate(uint64_t rows) {
         if (rows > kRowsMax) refuse("a result of more rows than any memory holds");
@@ -173,10 +196,23 @@ class TuplesJoin {
     }
     template <class Key, class Row>
     void run_kernel(PairUse use) {
-        const auto kernel = use == PairUse::kWrite   ? tuple_join_kernel<Key, Row, PairUse::kWrite>
-                            : use == PairUse::kCount ? tuple_join_kernel<Key, Row, PairUse::kCount>
-                                                     : tuple_join_kernel<Key, Row, PairUse::kMark>;
-        launch(kernel, dim3(blocks()), dim3(kPairThreads), TupleTable<Key, Row>::bytes(), device_.stream(), pass_);
+        switch (use) {
+            case PairUse::kWrite:
+                return start<Key, Row, PairUse::kWrite>();
+            case PairUse::kWriteByBlock:
+                return start<Key, Row, PairUse::kWriteByBlock>();
+            case PairUse::kWriteByThread:
+                return start<Key, Row, PairUse::kWriteByThread>();
+            case PairUse::kCount:
+                return start<Key, Row, PairUse::kCount>();
+            case PairUse::kMark:
+                return start<Key, Row, PairUse::kMark>();
+        }
+    }
+    template <class Key, class Row, PairUse kUse>
+    void start() {
+        launch(tuple_join_kernel<Key, Row, Parts, kUse>, dim3(blocks()), dim3(Parts::kThreads),
+               TupleTable<Key, Row, Parts>::bytes(), device_.stream(), pass_);
     }
 
     // Waits for the kernel.
@@ -199,23 +235,46 @@ class TuplesJoin {
     Allocation first_unit_;
 };
 
+template <class Parts>
+MatchPairs join_in_parts(Device& device, const PartitionedTuples& build, const PartitionedTuples& probe,
+                         const MatchWish& wish, const PairJoinOptions& options) {
+    TuplesJoin<Parts> join(device, build, probe, wish);
+    if (wish.pairs) {
+        return options.plan == OutputPlan::kOnePass ? join.write_directly(options.expected_rows, options.output)
+                                                    : join.count_and_write();
+    }
+    MatchPairs pairs;
+    pairs.build_width = pairs.probe_width = build.row_width;
+    if (wish.build_marks != nullptr || wish.probe_marks != nullptr) {
+        join.mark();
+    } else {
+        pairs.count = join.count();
+    }
+    return pairs;
+}
+
+int radix_bits_max(const PairJoinOptions& options) {
+    return options.parts == TupleParts::kLarge ? LargeParts::kRadixBitsMax : SmallParts::kRadixBitsMax;
+}
+
 }  // namespace
 
 void check_pair_join(const DeviceRelation& build, const DeviceRelation& probe, const PairJoinOptions& options) {
     check_side(build);
     check_side(probe);
     if (build.key.width != probe.key.width) refuse("keys of both sides of a join have equal widths");
-    if (options.radix_bits > kTupleRadixBitsMax) {
-        refuse("radix bits from 0 to " + std::to_string(kTupleRadixBitsMax));
+    if (options.radix_bits > radix_bits_max(options)) {
+        refuse("radix bits from 0 to " + std::to_string(radix_bits_max(options)));
     }
     if (options.expected_rows > kRowsMax) refuse("a result of more rows than any memory holds");
 }
 
 int tuple_radix_bits(uint64_t build_rows, const PairJoinOptions& options) {
     if (options.radix_bits >= 0) return options.radix_bits;
-    const auto mean_max = static_cast<uint64_t>(kBuildPartTuples * kTuplePartitionFill);
+    const uint32_t room = options.parts == TupleParts::kLarge ? LargeParts::kBuildTuples : SmallParts::kBuildTuples;
+    const auto mean_max = static_cast<uint64_t>(room * kTuplePartitionFill);
     int bits = 0;
-    while (bits < kTupleRadixBitsMax && build_rows >> bits > mean_max) ++bits;
+    while (bits < radix_bits_max(options) && build_rows >> bits > mean_max) ++bits;
     return bits;
 }
 
@@ -231,19 +290,8 @@ MatchPairs join_tuples(Device& device, const PartitionedTuples& build, const Par
         throw Error(ErrorCode::kInternal, "both sides of a join are partitioned alike");
     }
     device.check_cancelled();
-    TuplesJoin join(device, build, probe, wish);
-    if (wish.pairs) {
-        return options.plan == OutputPlan::kOnePass ? join.write_directly(options.expected_rows)
-                                                    : join.count_and_write();
-    }
-    MatchPairs pairs;
-    pairs.build_width = pairs.probe_width = build.row_width;
-    if (wish.build_marks != nullptr || wish.probe_marks != nullptr) {
-        join.mark();
-    } else {
-        pairs.count = join.count();
-    }
-    return pairs;
+    return options.parts == TupleParts::kLarge ? join_in_parts<LargeParts>(device, build, probe, wish, options)
+                                               : join_in_parts<SmallParts>(device, build, probe, wish, options);
 }
 
 }}  // namespace spillway::cuda::pair_join

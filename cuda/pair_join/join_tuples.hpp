@@ -35,11 +35,20 @@ struct PartitionedTuples {
     uint64_t partitions() const { return 1ULL << radix_bits; }
 };
 
+// What partitions a block joins at a time: the shapes of pair_policy.hpp.
+enum class TupleParts : uint8_t { kLarge, kSmall };
+
+// Who takes places for pairs of direct output, when the places that it has are filled: a warp, a block through a
+// pointer in shared memory, or each thread by itself (the last two as in section 3.2.2 of Rui and Tu's paper).
+enum class PairOutput : uint8_t { kWarpChunks, kBlockChunks, kThreadPages };
+
 struct PairJoinOptions {
     int radix_bits = -1;                     // -1: as many as fit shared memory
     OutputPlan plan = OutputPlan::kOnePass;  // of pairs: direct output, or count, prefix sum and write
     uint64_t expected_rows = 0;              // pairs, kOnePass: what memory is taken for at first
-    bool wide_row_numbers = false;           // for tests: 64-bit row numbers as if a side had more than 2^32 rows
+    TupleParts parts = TupleParts::kLarge;
+    PairOutput output = PairOutput::kWarpChunks;  // kOnePass
+    bool wide_row_numbers = false;                // for tests: 64-bit row numbers as if a side had more than 2^32 rows
 };
 
 // Throws kInvalid: widths, rows, radix bits that no caller may give.

@@ -6,29 +6,47 @@
 // The numbers that tune the join of partitioned tuples; nothing else in cuda/pair_join has any. None is measured yet.
 namespace spillway::cuda { inline namespace pair_join {
 
-// Two blocks per multiprocessor leave each thread 64 registers, and the tables below fit shared memory twice for every
-// width on an H200 and once on devices that give a block 96 KiB.
-constexpr int kPairThreads = 512;
-constexpr int kPairBlocksPerMultiprocessor = 2;
-
 // Build tuples that a block holds with their hash table: 14 bytes each with keys and row numbers of 4 bytes (56 KiB),
 // 22 with those of 8 (88 KiB). Larger partitions are joined in several parts, each of which reads the probe tuples
 // again.
 constexpr uint32_t kBuildPartTuples = 4096;
-// As many heads as there are tuples at most: a chain has one tuple on average, and no more in a partition that is full.
-constexpr uint32_t kTupleSlotBits = 12;
 // Probe tuples of one unit of work. Its table is built again for every unit of a partition, at most 4,096 tuples for
 // 16,384; without units a hot foreign key would keep a single multiprocessor busy.
 constexpr uint32_t kProbePartTuples = 16384;
+
+// What a block joins at a time. Two blocks of these per multiprocessor leave each thread 64 registers, and the tables
+// fit shared memory twice for every width on an H200 and once on devices that give a block 96 KiB.
+struct LargeParts {
+    static constexpr int kThreads = 512;
+    static constexpr int kBlocksPerMultiprocessor = 2;
+    static constexpr uint32_t kBuildTuples = kBuildPartTuples;
+    static constexpr uint32_t kProbeTuples = kProbePartTuples;
+    // As many heads as there are tuples at most: a chain has one tuple on average, and no more in a full partition.
+    static constexpr uint32_t kSlotBits = 12;
+    static constexpr int kRadixBitsMax = 16;
+};
+
+// Partitions of less than 512 tuples, as R. Rui and Y.-C. Tu have them ("Fast Equi-Join Algorithms on GPUs: Design and
+// Implementation", SSDBM 2017, section 3.2.1): 7 or 11 KiB for a block of few threads, of which a multiprocessor holds
+// four. For 2^27 rows they take 19 radix bits.
+struct SmallParts {
+    static constexpr int kThreads = 256;
+    static constexpr int kBlocksPerMultiprocessor = 4;
+    static constexpr uint32_t kBuildTuples = 512;
+    static constexpr uint32_t kProbeTuples = 2048;
+    static constexpr uint32_t kSlotBits = 9;
+    static constexpr int kRadixBitsMax = 20;
+};
 // Tuples whose loads a thread has under way together.
 constexpr int kProbeItems = 4;
 
 // Share of a block's room that the mean partition may fill. Sizes of partitions of n tuples scatter by sqrt(n), 2 % of
 // 3,072; the rest is for keys that come a few times.
 constexpr double kTuplePartitionFill = 0.75;
-// Both partitionings have two passes of at most 8 bits.
+// Partitions of large parts take two passes of at most 8 bits.
 constexpr int kTuplePassBitsMax = 8;
-constexpr int kTupleRadixBitsMax = 2 * kTuplePassBitsMax;
+constexpr int kTupleRadixBitsMax = LargeParts::kRadixBitsMax;
+static_assert(kTupleRadixBitsMax == 2 * kTuplePassBitsMax);
 
 // The smallest buckets that a partitioning may hand over: a part then has at most 32 of them, one per lane of the warp
 // that looks them up.
@@ -36,5 +54,8 @@ constexpr uint32_t kBucketTuplesMin = 512;
 
 // Pairs that a warp reserves at once. Memory for a chunk per warp is taken in addition: 2.2 M pairs with 4,224 warps.
 constexpr uint32_t kPairChunkRows = 512;
+// The same for a block, whose warps share a chunk, and for a thread by itself (128 bytes of each column).
+constexpr uint32_t kPairBlockChunkRows = 4096;
+constexpr uint32_t kPairPageRows = 32;
 
 }}  // namespace spillway::cuda::pair_join

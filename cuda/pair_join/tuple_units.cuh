@@ -36,9 +36,10 @@ struct TuplePass {
 
 // Returns how many units one co-partition makes: the tuples of both sides are cut into parts, those of the build side
 // so that a block holds one, and each pair of two such parts is a unit.
-__host__ __device__ inline uint64_t pair_units(uint64_t build_tuples, uint64_t probe_tuples) {
-    return (build_tuples + kBuildPartTuples - 1) / kBuildPartTuples *
-           ((probe_tuples + kProbePartTuples - 1) / kProbePartTuples);
+template <class Parts>
+__host__ __device__ uint64_t pair_units(uint64_t build_tuples, uint64_t probe_tuples) {
+    return (build_tuples + Parts::kBuildTuples - 1) / Parts::kBuildTuples *
+           ((probe_tuples + Parts::kProbeTuples - 1) / Parts::kProbeTuples);
 }
 
 // A part of a partition: tuple i is at base[i >> bucket_bits] plus the rest of i.
@@ -67,16 +68,19 @@ struct TuplePart {
         if (lane_index() == 0) count = tuples;
     }
 };
-static_assert(kProbePartTuples / kBucketTuplesMin <= kWarpThreads, "a lane for each bucket of a part");
 
+template <class Parts>
 struct TupleUnit {
+    static_assert(Parts::kProbeTuples / kBucketTuplesMin <= kWarpThreads, "a lane for each bucket of a part");
+
     uint64_t number;
-    TuplePart<kBuildPartTuples> build;
-    TuplePart<kProbePartTuples> probe;
+    TuplePart<Parts::kBuildTuples> build;
+    TuplePart<Parts::kProbeTuples> probe;
 };
 
 // The next unit that no block has taken, by a warp.
-__device__ inline void fetch_tuple_unit(const TuplePass& pass, TupleUnit& unit) {
+template <class Parts>
+__device__ void fetch_tuple_unit(const TuplePass& pass, TupleUnit<Parts>& unit) {
     unsigned long long number = 0;
     if (lane_index() == 0) number = atomicAdd(pass.next_unit, 1ULL);
     number = __shfl_sync(kFullWarp, number, 0);
@@ -86,10 +90,10 @@ __device__ inline void fetch_tuple_unit(const TuplePass& pass, TupleUnit& unit) 
     }
     // Partitions without units begin where the next one does: the last of them that begins here has some.
     const uint64_t p = warp_last_not_above(pass.first_unit, pass.partitions, static_cast<uint64_t>(number));
-    const uint64_t parts = (pass.build.sizes[p] + kBuildPartTuples - 1) / kBuildPartTuples;
+    const uint64_t parts = (pass.build.sizes[p] + Parts::kBuildTuples - 1) / Parts::kBuildTuples;
     const uint64_t within = number - pass.first_unit[p];
-    unit.build.lay_out(pass.build, p, within % parts * kBuildPartTuples);
-    unit.probe.lay_out(pass.probe, p, within / parts * kProbePartTuples);
+    unit.build.lay_out(pass.build, p, within % parts * Parts::kBuildTuples);
+    unit.probe.lay_out(pass.probe, p, within / parts * Parts::kProbeTuples);
     if (lane_index() == 0) unit.number = number;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "device/launch.hpp"
@@ -7,6 +8,7 @@
 #include "radix_partition/plan_regions.hpp"
 #include "shared_histogram_join/reorder_pass.cuh"
 #include "shared_histogram_join/shared_histogram_join.hpp"
+#include "shared_histogram_join/staged_reorder.cuh"
 
 namespace spillway::cuda { inline namespace shared_histogram_join {
 
@@ -14,8 +16,14 @@ namespace {
 
 class HistogramPartitioning {
   public:
-    HistogramPartitioning(Device& device, const DeviceRelation& relation, uint32_t row_width, int radix_bits)
-        : device_(device), relation_(relation) {
+    HistogramPartitioning(Device& device, const DeviceRelation& relation, uint32_t row_width, int radix_bits,
+                          const HistogramOptions& passes)
+        : device_(device), relation_(relation), is_staged_(passes.staged) {
+        const int even = radix_bits > kReorderEvenBitsMax ? radix_bits / 2 : radix_bits;
+        first_bits_ = std::min(radix_bits, passes.first_pass_bits >= 0 ? passes.first_pass_bits : even);
+        if (std::max(first_bits_, radix_bits - first_bits_) > kReorderPassBitsMax) {
+            refuse("passes of 0 to " + std::to_string(kReorderPassBitsMax) + " bits");
+        }
         result_.key_width = relation.key.width;
         result_.row_width = row_width;
         result_.radix_bits = radix_bits;
@@ -32,14 +40,12 @@ class HistogramPartitioning {
         result_.sizes = memory.allocate(sizeof(uint64_t), "partition sizes");
         launch(one_region_kernel, dim3(1), dim3(1), 0, device_.stream(), relation_.rows, result_.begin.as<uint64_t>(),
                result_.sizes.as<uint64_t>());
-        const bool twice = result_.radix_bits > kTuplePassBitsMax;
-        const int first_bits = twice ? result_.radix_bits / 2 : result_.radix_bits;
-        move(pass, 0, first_bits);
-        if (twice) {
+        move(pass, 0, first_bits_);
+        if (first_bits_ < result_.radix_bits) {
             device_.check_cancelled();
             pass.keys_in = result_.keys.as();
             pass.rows_in = result_.rows.as();
-            move(pass, first_bits, result_.radix_bits - first_bits);
+            move(pass, first_bits_, result_.radix_bits - first_bits_);
         }
         return std::move(result_);
     }
@@ -77,7 +83,7 @@ class HistogramPartitioning {
         Allocation rows = memory.allocate(relation_.rows * result_.row_width, "partitioned tuples");
         pass.keys_out = keys.as();
         pass.rows_out = rows.as();
-        launch(reorder_for_widths(), dim3(blocks_for(chunks_max)), dim3(kReorderThreads), 0, device_.stream(), pass);
+        reorder_for_widths(pass, dim3(blocks_for(chunks_max)));
 
         Allocation begin = memory.allocate((children + 1) * sizeof(uint64_t), "partition offsets");
         Allocation sizes = memory.allocate(children * sizeof(uint64_t), "partition sizes");
@@ -99,37 +105,56 @@ class HistogramPartitioning {
         return bytes;
     }
 
-    using ReorderKernel = void (*)(ReorderPass);
-    ReorderKernel reorder_for_widths() const {
+    void reorder_for_widths(const ReorderPass& pass, dim3 grid) const {
         if (result_.key_width == 4) {
-            return result_.row_width == 4 ? reorder_kernel<uint32_t, uint32_t> : reorder_kernel<uint32_t, uint64_t>;
+            result_.row_width == 4 ? reorder<uint32_t, uint32_t>(pass, grid) : reorder<uint32_t, uint64_t>(pass, grid);
+        } else {
+            result_.row_width == 4 ? reorder<uint64_t, uint32_t>(pass, grid) : reorder<uint64_t, uint64_t>(pass, grid);
         }
-        return result_.row_width == 4 ? reorder_kernel<uint64_t, uint32_t> : reorder_kernel<uint64_t, uint64_t>;
+    }
+    template <class Key, class Row>
+    void reorder(const ReorderPass& pass, dim3 grid) const {
+        const auto kernel = is_staged_ ? staged_reorder_kernel<Key, Row> : reorder_kernel<Key, Row>;
+        const uint64_t bytes = is_staged_ ? staged_reorder_bytes<Key, Row>() : 0;
+        launch(kernel, grid, dim3(kReorderThreads), bytes, device_.stream(), pass);
     }
 
     Device& device_;
     const DeviceRelation& relation_;
+    const bool is_staged_;
+    int first_bits_ = 0;
     PartitionedTuples result_;
 };
 
 }  // namespace
 
 PartitionedTuples shared_histogram_partition(Device& device, const DeviceRelation& relation, uint32_t row_width,
-                                             int radix_bits) {
+                                             int radix_bits, const HistogramOptions& passes) {
     const PhaseScope transform(device, Phase::kTransform);
-    return HistogramPartitioning(device, relation, row_width, radix_bits).run();
+    return HistogramPartitioning(device, relation, row_width, radix_bits, passes).run();
+}
+
+PartitionedTuples shared_histogram_partition(Device& device, const DeviceRelation& relation, uint32_t row_width,
+                                             int radix_bits) {
+    return shared_histogram_partition(device, relation, row_width, radix_bits, {});
 }
 
 MatchPairs shared_histogram_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
-                                  const MatchWish& wish, const PairJoinOptions& options) {
+                                  const MatchWish& wish, const PairJoinOptions& options,
+                                  const HistogramOptions& passes) {
     check_pair_join(build, probe, options);
     const uint32_t row_width = tuple_row_width(build, probe, options);
     const int bits = tuple_radix_bits(build.rows, options);
     device.check_cancelled();
-    const PartitionedTuples build_tuples = shared_histogram_partition(device, build, row_width, bits);
+    const PartitionedTuples build_tuples = shared_histogram_partition(device, build, row_width, bits, passes);
     device.check_cancelled();
-    const PartitionedTuples probe_tuples = shared_histogram_partition(device, probe, row_width, bits);
+    const PartitionedTuples probe_tuples = shared_histogram_partition(device, probe, row_width, bits, passes);
     return join_tuples(device, build_tuples, probe_tuples, wish, options);
+}
+
+MatchPairs shared_histogram_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
+                                  const MatchWish& wish, const PairJoinOptions& options) {
+    return shared_histogram_pairs(device, build, probe, wish, options, {});
 }
 
 }}  // namespace spillway::cuda::shared_histogram_join

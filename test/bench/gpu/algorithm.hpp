@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "device/device.hpp"
 #include "materialize/join_output.hpp"
@@ -25,6 +26,10 @@ struct Algorithm {
 extern const Algorithm kRadixHashJoin;
 extern const Algorithm kBucketChainJoin;
 extern const Algorithm kSharedHistogramJoin;
+// The same in other ways: "1024": of the first pass's partitions; "staged": tiles ordered before they are written;
+// "paper": both 1,024 partitions and then such of less than 512 tuples; who takes places for pairs; a probe before it
+// that counts them.
+extern const std::vector<Algorithm> kSharedHistogramVariants;
 extern const Algorithm kNoPartitioningJoin;
 extern const Algorithm kPerfectHashJoin;
 extern const Algorithm kSortMergeGather;

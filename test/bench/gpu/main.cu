@@ -41,10 +41,12 @@ namespace spillway::gpu_bench {
 
 const Algorithm& find_algorithm(const std::string& name, const Workload& workload) {
     std::string names;
-    for (const Algorithm* algorithm :
-         {&kRadixHashJoin, &kBucketChainJoin, &kSharedHistogramJoin, &kNoPartitioningJoin, &kPerfectHashJoin,
-          &kSortMergeGather, &kSortMergeColumns, &kSortMergeGatherAllBits, &kSortMergeColumnsAllBits, &kMergeSortJoin,
-          &kGftrJoin, &kCubSortMerge}) {
+    std::vector<const Algorithm*> algorithms = {
+        &kRadixHashJoin,   &kBucketChainJoin,  &kSharedHistogramJoin,    &kNoPartitioningJoin,      &kPerfectHashJoin,
+        &kSortMergeGather, &kSortMergeColumns, &kSortMergeGatherAllBits, &kSortMergeColumnsAllBits, &kMergeSortJoin,
+        &kGftrJoin,        &kCubSortMerge};
+    for (const Algorithm& variant : kSharedHistogramVariants) algorithms.push_back(&variant);
+    for (const Algorithm* algorithm : algorithms) {
         if (name == algorithm->name) {
             if (workload.unique_build_keys() || algorithm->m_to_n) return *algorithm;
             throw std::invalid_argument("Expected no --distinct: '" + name + "' joins unique build keys only.");

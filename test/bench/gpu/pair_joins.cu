@@ -9,16 +9,14 @@ namespace spillway::gpu_bench {
 
 namespace {
 
-using Partition = cuda::PartitionedTuples (*)(cuda::Device&, const cuda::DeviceRelation&, uint32_t, int);
-
 // Transform: both partitionings. Join: finding the pairs, and gathering keys and payloads.
-template <Partition kPartition>
-cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
+template <class Partition>
+cuda::JoinResult run_pairs(cuda::Device& device, const Workload& workload, const Inputs& inputs,
+                           cuda::PhaseTimer& timer, cuda::PairJoinOptions options, const Partition& partition) {
     using cuda::OutputSide;
     std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
     for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
     for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
-    cuda::PairJoinOptions options;
     options.expected_rows = workload.result_rows_estimate();
     const cuda::DeviceRelation& build = inputs.build.columns;
     const cuda::DeviceRelation& probe = inputs.probe.columns;
@@ -27,8 +25,8 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
         cuda::materialize_pairs(device, build, probe, {}, output, [&](const cuda::MatchWish& wish) {
             const uint32_t row_width = cuda::tuple_row_width(build, probe, options);
             const int bits = cuda::tuple_radix_bits(build.rows, options);
-            const cuda::PartitionedTuples build_tuples = kPartition(device, build, row_width, bits);
-            const cuda::PartitionedTuples probe_tuples = kPartition(device, probe, row_width, bits);
+            const cuda::PartitionedTuples build_tuples = partition(build, row_width, bits);
+            const cuda::PartitionedTuples probe_tuples = partition(probe, row_width, bits);
             timer.begin(kJoinPhase);
             return cuda::join_tuples(device, build_tuples, probe_tuples, wish, options);
         });
@@ -36,9 +34,63 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
     return result;
 }
 
+cuda::JoinResult run_bucket_chains(cuda::Device& device, const Workload& workload, const Inputs& inputs,
+                                   cuda::PhaseTimer& timer) {
+    return run_pairs(device, workload, inputs, timer, {},
+                     [&](const cuda::DeviceRelation& relation, uint32_t row_width, int bits) {
+                         return cuda::bucket_chain_partition(device, relation, row_width, bits);
+                     });
+}
+
+struct HistogramVariant {
+    bool first_pass_of_1024;
+    bool staged;
+    bool small_parts;
+    cuda::PairOutput output;
+    bool double_probe;
+};
+
+constexpr cuda::PairOutput kByWarp = cuda::PairOutput::kWarpChunks;
+constexpr cuda::PairOutput kByBlock = cuda::PairOutput::kBlockChunks;
+constexpr cuda::PairOutput kByThread = cuda::PairOutput::kThreadPages;
+constexpr HistogramVariant kHistogramVariants[] = {
+    {false, true, false, kByWarp, false},  {true, false, false, kByWarp, false},   {true, true, false, kByWarp, false},
+    {false, true, false, kByBlock, false}, {false, true, false, kByThread, false}, {false, true, false, kByWarp, true},
+    {true, false, true, kByBlock, false},  {true, false, true, kByThread, false},  {true, false, true, kByWarp, true},
+    {true, true, true, kByBlock, false}};
+
+template <int kVariant>
+cuda::JoinResult run_histograms(cuda::Device& device, const Workload& workload, const Inputs& inputs,
+                                cuda::PhaseTimer& timer) {
+    cuda::PairJoinOptions options;
+    cuda::HistogramOptions passes;
+    if constexpr (kVariant >= 0) {
+        constexpr HistogramVariant kOptions = kHistogramVariants[kVariant];
+        options.parts = kOptions.small_parts ? cuda::TupleParts::kSmall : cuda::TupleParts::kLarge;
+        options.output = kOptions.output;
+        options.plan = kOptions.double_probe ? cuda::OutputPlan::kCountFirst : cuda::OutputPlan::kOnePass;
+        passes.first_pass_bits = kOptions.first_pass_of_1024 ? 10 : -1;
+        passes.staged = kOptions.staged;
+    }
+    return run_pairs(device, workload, inputs, timer, options,
+                     [&](const cuda::DeviceRelation& relation, uint32_t row_width, int bits) {
+                         return cuda::shared_histogram_partition(device, relation, row_width, bits, passes);
+                     });
+}
+
 }  // namespace
 
-const Algorithm kBucketChainJoin = {"phj-ur", true, run<cuda::bucket_chain_partition>};
-const Algorithm kSharedHistogramJoin = {"phj-shared", true, run<cuda::shared_histogram_partition>};
+const Algorithm kBucketChainJoin = {"phj-ur", true, run_bucket_chains};
+const Algorithm kSharedHistogramJoin = {"phj-shared", true, run_histograms<-1>};
+const std::vector<Algorithm> kSharedHistogramVariants = {{"phj-shared-staged", true, run_histograms<0>},
+                                                         {"phj-shared-1024", true, run_histograms<1>},
+                                                         {"phj-shared-1024-staged", true, run_histograms<2>},
+                                                         {"phj-shared-staged-block-chunks", true, run_histograms<3>},
+                                                         {"phj-shared-staged-thread-pages", true, run_histograms<4>},
+                                                         {"phj-shared-staged-double-probe", true, run_histograms<5>},
+                                                         {"phj-shared-paper-block-chunks", true, run_histograms<6>},
+                                                         {"phj-shared-paper-thread-pages", true, run_histograms<7>},
+                                                         {"phj-shared-paper-double-probe", true, run_histograms<8>},
+                                                         {"phj-shared-paper-staged", true, run_histograms<9>}};
 
 }  // namespace spillway::gpu_bench
