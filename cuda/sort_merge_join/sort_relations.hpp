@@ -18,7 +18,7 @@ enum class SortMergeScheme : uint8_t {
     // columns, so that their gathers are clustered (GFTR).
     kColumns,
     // A merge sort of (key, row number) and gathers as in kGather; after R. Rui and Y.-C. Tu, "Fast Equi-Join
-    // Algorithms on GPUs: Design and Implementation", SSDBM 2017. At most 2^32 rows per side.
+    // Algorithms on GPUs: Design and Implementation", SSDBM 2017 (section 3.3). At most 2^32 rows per side.
     kMergeSort
 };
 

@@ -22,8 +22,8 @@ export const phaseNames = {
 } as const satisfies Record<string, keyof PhaseMs>;
 
 /**
- * What the no-partitioning joins are not taken for: long chains of equal keys, and rows that come out once each. phj-gftr
- * is taken by name alone, as no profile has been fitted to runs of it.
+ * What the no-partitioning joins are not taken for: long chains of equal keys, and rows that come out once each.
+ * phj-gftr is taken by name alone, as no profile has been fitted to runs of it.
  */
 export function canJoin(name: DeviceJoinAlgorithm, shape: DeviceJoinShape): boolean {
     if (name === "phj-gftr") return false;

@@ -21,6 +21,9 @@ struct Algorithm {
     bool m_to_n;  // joins relations in which both sides repeat keys
     // Begins both phases of the timer.
     cuda::JoinResult (*run)(cuda::Device&, const Workload&, const Inputs&, cuda::PhaseTimer&);
+    // Columns are transformed when they are gathered, so that no event parts the phases: the transform's time is what
+    // it took in the first run, whose phases are listened to.
+    bool mixes_phases = false;
 };
 
 extern const Algorithm kRadixHashJoin;
