@@ -43,7 +43,7 @@ describe("the table", () => {
         const { status, stdout } = packed.run({ median_ms: 5 }, ...options);
         expect(status).toBe(0);
         const rows = stdout.trim().split("\n").slice(2);
-        expect(rows.map((row) => / (phj-\w+) /.exec(row)?.[1])).toEqual(["phj-tr", "phj-ur", "phj-shared"]);
+        expect(rows.map((row) => / (phj-\w+) /.exec(row)?.[1])).toEqual(["phj-tr", "phj-ur", "phj-shared", "phj-gftr"]);
         expect(rows[0]).toMatch(/^2\^16 x 2\^27, 1\+1, .* 5\.00 +2\.50 +2\.50 +- +- +- +yes$/);
     });
 
