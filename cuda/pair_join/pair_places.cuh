@@ -71,7 +71,7 @@ class PairPlaces<PairOutput::kBlockChunks> {
     // False: another warp is taking a chunk, ask again; that one waits for nobody.
     __device__ bool take(uint32_t count, Run& run) const {
         // Rows that are added meanwhile are lost. Looking first keeps their sum small.
-        const unsigned long long seen = *static_cast<volatile unsigned long long*>(&chunk_.word);
+        const unsigned long long seen = atomicAdd(&chunk_.word, 0ULL);
         if (rows_of(seen) > room_of(seen)) return false;
         const unsigned long long before = atomicAdd(&chunk_.word, static_cast<unsigned long long>(count));
         const uint32_t used = rows_of(before);

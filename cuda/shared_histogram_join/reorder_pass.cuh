@@ -54,13 +54,12 @@ __device__ inline ReorderChunk chunk_of(const ReorderPass& pass, uint64_t number
 }
 
 // Tuples first, first + kReorderThreads, ... of a thread, below `end`. Which of them are there, a bit each.
-template <class Key>
-__device__ inline uint32_t load_keys(const ReorderPass& pass, uint64_t first, uint64_t end,
-                                     Key (&keys)[kReorderItems]) {
+template <class Key, int kItems>
+__device__ uint32_t load_keys(const ReorderPass& pass, uint64_t first, uint64_t end, Key (&keys)[kItems]) {
     const KeyRows<Key> in{static_cast<const Key*>(pass.keys_in), pass.key_valid, pass.rows};
     uint32_t there = 0;
 #pragma unroll
-    for (int u = 0; u < kReorderItems; ++u) {
+    for (int u = 0; u < kItems; ++u) {
         const uint64_t row = first + u * kReorderThreads;
         keys[u] = 0;
         if (row >= end || (pass.rows_in == nullptr && !in.has_key(row))) continue;

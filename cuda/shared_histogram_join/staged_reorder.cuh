@@ -9,7 +9,7 @@
 // The second kernel of a pass in another way: a block sorts a tile of its chunk by digit in shared memory and writes
 // the run of each digit at once, so that the lanes of a warp write neighbouring places. Bytes are those of
 // reorder_kernel; what differs is how many sectors the L2 cache is sent: one for each tuple and column there, and for a
-// run of r tuples of 4 bytes r / 8 and one more here. A tile of 4,096 tuples has runs of 16 of 256 partitions, and of 4
+// run of r tuples of 4 bytes r / 8 and one more here. A tile of 8,192 tuples has runs of 32 of 256 partitions and of 8
 // of 1,024.
 namespace spillway::cuda { inline namespace shared_histogram_join {
 
@@ -22,25 +22,31 @@ struct StagedReorderShared {
 };
 
 template <class Key, class Row>
+constexpr uint32_t kStagedTuples = kReorderThreads* kStagedItems<Key, Row>;
+
+template <class Key, class Row>
 constexpr uint64_t staged_reorder_bytes() {
-    return kReorderTileTuples * (sizeof(Key) + sizeof(Row));
+    return kStagedTuples<Key, Row> * (sizeof(Key) + sizeof(Row));
 }
 
 template <class Key, class Row>
 class StagedReorder {
+    static constexpr int kItems = kStagedItems<Key, Row>;
+    static constexpr uint32_t kTuples = kStagedTuples<Key, Row>;
+
   public:
     __device__ StagedReorder(const ReorderPass& pass, unsigned char* memory, StagedReorderShared& shared)
         : pass_(pass),
           shared_(shared),
           keys_(reinterpret_cast<Key*>(memory)),
-          rows_(reinterpret_cast<Row*>(memory + kReorderTileTuples * sizeof(Key))) {}
+          rows_(reinterpret_cast<Row*>(memory + kTuples * sizeof(Key))) {}
 
     // By all threads, as all below.
     __device__ void move(const ReorderChunk& chunk) {
         for (uint32_t d = threadIdx.x; d < 1U << pass_.bits; d += kReorderThreads) {
             shared_.offsets[d] = pass_.offsets[chunk.histogram + d * chunk.stride];
         }
-        for (uint64_t tile = chunk.first; tile < chunk.end; tile += kReorderTileTuples) {
+        for (uint64_t tile = chunk.first; tile < chunk.end; tile += kTuples) {
             for (uint32_t d = threadIdx.x; d < kReorderFanOutMax; d += kReorderThreads) shared_.counts[d] = 0;
             __syncthreads();
             stage(tile + threadIdx.x, chunk.end);
@@ -57,24 +63,25 @@ class StagedReorder {
   private:
     __device__ void stage(uint64_t first, uint64_t end) {
         const auto* const rows_in = static_cast<const Row*>(pass_.rows_in);
-        Key keys[kReorderItems];
-        Row rows[kReorderItems];
-        uint32_t ranks[kReorderItems];
+        Key keys[kItems];
+        Row rows[kItems];
+        uint16_t ranks[kItems];
         const uint32_t there = load_keys(pass_, first, end, keys);
 #pragma unroll
-        for (int u = 0; u < kReorderItems; ++u) {
+        for (int u = 0; u < kItems; ++u) {
             const uint64_t row = first + u * kReorderThreads;
             rows[u] = static_cast<Row>(row);
             if (rows_in != nullptr && (there >> u & 1) != 0) rows[u] = __ldcs(rows_in + row);
         }
 #pragma unroll
-        for (int u = 0; u < kReorderItems; ++u) {
-            if ((there >> u & 1) != 0) ranks[u] = atomicAdd(&shared_.counts[reorder_digit(pass_, keys[u])], 1U);
+        for (int u = 0; u < kItems; ++u) {
+            if ((there >> u & 1) != 0)
+                ranks[u] = static_cast<uint16_t>(atomicAdd(&shared_.counts[reorder_digit(pass_, keys[u])], 1U));
         }
         __syncthreads();
         find_starts();
 #pragma unroll
-        for (int u = 0; u < kReorderItems; ++u) {
+        for (int u = 0; u < kItems; ++u) {
             if ((there >> u & 1) == 0) continue;
             const uint32_t at = shared_.starts[reorder_digit(pass_, keys[u])] + ranks[u];
             keys_[at] = keys[u];

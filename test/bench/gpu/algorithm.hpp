@@ -29,9 +29,9 @@ struct Algorithm {
 extern const Algorithm kRadixHashJoin;
 extern const Algorithm kBucketChainJoin;
 extern const Algorithm kSharedHistogramJoin;
-// The same in other ways: "1024": of the first pass's partitions; "staged": tiles ordered before they are written;
-// "paper": both 1,024 partitions and then such of less than 512 tuples; who takes places for pairs; a probe before it
-// that counts them.
+// The same in other ways. "direct": tuples are written one by one; "1024": so many partitions of a first pass; who
+// takes places for pairs, or a probe before that counts them; "paper": direct, 1,024 partitions and then such of less
+// than 512 tuples ("paper-staged": not direct).
 extern const std::vector<Algorithm> kSharedHistogramVariants;
 extern const Algorithm kNoPartitioningJoin;
 extern const Algorithm kPerfectHashJoin;

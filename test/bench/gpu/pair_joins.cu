@@ -54,7 +54,7 @@ constexpr cuda::PairOutput kByWarp = cuda::PairOutput::kWarpChunks;
 constexpr cuda::PairOutput kByBlock = cuda::PairOutput::kBlockChunks;
 constexpr cuda::PairOutput kByThread = cuda::PairOutput::kThreadPages;
 constexpr HistogramVariant kHistogramVariants[] = {
-    {false, true, false, kByWarp, false},  {true, false, false, kByWarp, false},   {true, true, false, kByWarp, false},
+    {false, false, false, kByWarp, false}, {true, false, false, kByWarp, false},   {true, true, false, kByWarp, false},
     {false, true, false, kByBlock, false}, {false, true, false, kByThread, false}, {false, true, false, kByWarp, true},
     {true, false, true, kByBlock, false},  {true, false, true, kByThread, false},  {true, false, true, kByWarp, true},
     {true, true, true, kByBlock, false}};
@@ -82,12 +82,12 @@ cuda::JoinResult run_histograms(cuda::Device& device, const Workload& workload, 
 
 const Algorithm kBucketChainJoin = {"phj-ur", true, run_bucket_chains};
 const Algorithm kSharedHistogramJoin = {"phj-shared", true, run_histograms<-1>};
-const std::vector<Algorithm> kSharedHistogramVariants = {{"phj-shared-staged", true, run_histograms<0>},
-                                                         {"phj-shared-1024", true, run_histograms<1>},
-                                                         {"phj-shared-1024-staged", true, run_histograms<2>},
-                                                         {"phj-shared-staged-block-chunks", true, run_histograms<3>},
-                                                         {"phj-shared-staged-thread-pages", true, run_histograms<4>},
-                                                         {"phj-shared-staged-double-probe", true, run_histograms<5>},
+const std::vector<Algorithm> kSharedHistogramVariants = {{"phj-shared-direct", true, run_histograms<0>},
+                                                         {"phj-shared-direct-1024", true, run_histograms<1>},
+                                                         {"phj-shared-1024", true, run_histograms<2>},
+                                                         {"phj-shared-block-chunks", true, run_histograms<3>},
+                                                         {"phj-shared-thread-pages", true, run_histograms<4>},
+                                                         {"phj-shared-double-probe", true, run_histograms<5>},
                                                          {"phj-shared-paper-block-chunks", true, run_histograms<6>},
                                                          {"phj-shared-paper-thread-pages", true, run_histograms<7>},
                                                          {"phj-shared-paper-double-probe", true, run_histograms<8>},
