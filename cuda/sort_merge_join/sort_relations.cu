@@ -218,8 +218,8 @@ SortedRelations sort_relations(Device& device, const DeviceRelation& build, cons
     SortedRelations sorted;
     SideSorter build_sorter(device, build, options);
     SideSorter probe_sorter(device, probe, options);
-    const KeyBits bits = options.all_key_bits ? all_bits_of(build.key)
-                                              : key_bits(device, build_sorter.keys(), probe_sorter.keys());
+    const KeyBits bits =
+        options.all_key_bits ? all_bits_of(build.key) : key_bits(device, build_sorter.keys(), probe_sorter.keys());
     if (options.scheme != SortMergeScheme::kColumns) {
         sorted.build = build_sorter.sort_row_numbers(bits);
         device.check_cancelled();
