@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-// The numbers that tune the join of partitioned tuples; nothing else in cuda/pair_join has any. None is measured yet.
+// The numbers that tune the join of partitioned tuples; nothing else in cuda/pair_join has any. Not measured yet,
+// unless a figure says so. Figures: H200, 2^27 x 2^27 rows, keys of 4 bytes, two payloads of 4 a side, each row matches
+// once; from partitions to the result, of which the gathers of payloads are the most.
 namespace spillway::cuda { inline namespace pair_join {
 
 // Build tuples that a block holds with their hash table: 14 bytes each with keys and row numbers of 4 bytes (56 KiB),
@@ -28,7 +30,7 @@ struct LargeParts {
 
 // Partitions of less than 512 tuples, as R. Rui and Y.-C. Tu have them ("Fast Equi-Join Algorithms on GPUs: Design and
 // Implementation", SSDBM 2017, section 3.2.1): 7 or 11 KiB for a block of few threads, of which a multiprocessor holds
-// four. For 2^27 rows they take 19 radix bits.
+// four. For 2^27 rows they take 19 radix bits. From them the result took 23.9 ms, from large parts 21.1.
 struct SmallParts {
     static constexpr int kThreads = 256;
     static constexpr int kBlocksPerMultiprocessor = 4;
@@ -54,7 +56,8 @@ constexpr uint32_t kBucketTuplesMin = 512;
 
 // Pairs that a warp reserves at once. Memory for a chunk per warp is taken in addition: 2.2 M pairs with 4,224 warps.
 constexpr uint32_t kPairChunkRows = 512;
-// The same for a block, whose warps share a chunk, and for a thread by itself (128 bytes of each column).
+// The same for a block, whose warps share a chunk, and for a thread by itself (128 bytes of each column). Chunks of
+// warps and of blocks both took 21.1 ms, pages of threads 24.7; counting the pairs first (double probe) 22.7.
 constexpr uint32_t kPairBlockChunkRows = 4096;
 constexpr uint32_t kPairPageRows = 32;
 
