@@ -42,7 +42,7 @@ class PairPlaces<PairOutput::kBlockChunks> {
         const uint32_t rank = __popc(lanes & lanes_below());
         Run run = {};
         if (lane_index() == 0) {
-            while (!take(count, run)) __nanosleep(20);
+            while (!take(count, run)) wait();
         }
         run.first = __shfl_sync(kFullWarp, run.first, 0);
         run.then = __shfl_sync(kFullWarp, run.then, 0);
@@ -68,11 +68,18 @@ class PairPlaces<PairOutput::kBlockChunks> {
     __device__ static uint32_t rows_of(unsigned long long word) { return static_cast<uint32_t>(word); }
     __device__ uint32_t room_of(unsigned long long word) const { return word >> 32 == 0 ? 0 : out_.chunk_rows; }
 
-    // False: another warp is taking a chunk, ask again; that one waits for nobody.
+    // Until the warp that takes a chunk has it; that one waits for nobody. Rows that are added meanwhile are lost, so
+    // that each warp adds its own once at most before it looks here.
+    __device__ void wait() const {
+        unsigned long long seen = 0;
+        do {
+            __nanosleep(20);
+            seen = atomicAdd(&chunk_.word, 0ULL);
+        } while (rows_of(seen) > room_of(seen));
+    }
+
+    // False: another warp is taking a chunk; wait() and ask again.
     __device__ bool take(uint32_t count, Run& run) const {
-        // Rows that are added meanwhile are lost. Looking first keeps their sum small.
-        const unsigned long long seen = atomicAdd(&chunk_.word, 0ULL);
-        if (rows_of(seen) > room_of(seen)) return false;
         const unsigned long long before = atomicAdd(&chunk_.word, static_cast<unsigned long long>(count));
         const uint32_t used = rows_of(before);
         const uint32_t room = room_of(before);

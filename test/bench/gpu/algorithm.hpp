@@ -22,7 +22,7 @@ struct Algorithm {
     // Begins both phases of the timer.
     cuda::JoinResult (*run)(cuda::Device&, const Workload&, const Inputs&, cuda::PhaseTimer&);
     // Columns are transformed when they are gathered, so that no event parts the phases: the transform's time is what
-    // it took in the first run, whose phases are listened to.
+    // it took in a last run, whose phases are listened to.
     bool mixes_phases = false;
 };
 
@@ -42,6 +42,7 @@ extern const Algorithm kSortMergeGatherAllBits;
 extern const Algorithm kSortMergeColumnsAllBits;
 extern const Algorithm kMergeSortJoin;
 extern const Algorithm kGftrJoin;
+extern const Algorithm kGftrJoinByBlock;
 extern const Algorithm kCubSortMerge;
 
 // Throws std::invalid_argument for a name that there is not, and for a workload that the algorithm cannot do.

@@ -7,6 +7,7 @@ namespace spillway::gpu_bench {
 
 namespace {
 
+template <cuda::PairOutput kOutput>
 cuda::JoinResult run_columns(cuda::Device& device, const Workload& workload, const Inputs& inputs,
                              cuda::PhaseTimer& timer) {
     using cuda::OutputSide;
@@ -15,6 +16,7 @@ cuda::JoinResult run_columns(cuda::Device& device, const Workload& workload, con
     for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
     cuda::PairJoinOptions options;
     options.expected_rows = workload.result_rows_estimate();
+    options.output = kOutput;
     timer.begin(kJoinPhase);
     cuda::JoinResult result = cuda::gftr_join(device, inputs.build.columns, inputs.probe.columns, {}, output, options);
     timer.end();
@@ -23,6 +25,7 @@ cuda::JoinResult run_columns(cuda::Device& device, const Workload& workload, con
 
 }  // namespace
 
-const Algorithm kGftrJoin = {"phj-gftr", true, run_columns, true};
+const Algorithm kGftrJoin = {"phj-gftr", true, run_columns<cuda::PairOutput::kWarpChunks>, true};
+const Algorithm kGftrJoinByBlock = {"phj-gftr-block-chunks", true, run_columns<cuda::PairOutput::kBlockChunks>, true};
 
 }  // namespace spillway::gpu_bench

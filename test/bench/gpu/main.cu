@@ -41,10 +41,19 @@ namespace spillway::gpu_bench {
 
 const Algorithm& find_algorithm(const std::string& name, const Workload& workload) {
     std::string names;
-    std::vector<const Algorithm*> algorithms = {
-        &kRadixHashJoin,   &kBucketChainJoin,  &kSharedHistogramJoin,    &kNoPartitioningJoin,      &kPerfectHashJoin,
-        &kSortMergeGather, &kSortMergeColumns, &kSortMergeGatherAllBits, &kSortMergeColumnsAllBits, &kMergeSortJoin,
-        &kGftrJoin,        &kCubSortMerge};
+    std::vector<const Algorithm*> algorithms = {&kRadixHashJoin,
+                                                &kBucketChainJoin,
+                                                &kSharedHistogramJoin,
+                                                &kNoPartitioningJoin,
+                                                &kPerfectHashJoin,
+                                                &kSortMergeGather,
+                                                &kSortMergeColumns,
+                                                &kSortMergeGatherAllBits,
+                                                &kSortMergeColumnsAllBits,
+                                                &kMergeSortJoin,
+                                                &kGftrJoin,
+                                                &kGftrJoinByBlock,
+                                                &kCubSortMerge};
     for (const Algorithm& variant : kSharedHistogramVariants) algorithms.push_back(&variant);
     for (const Algorithm* algorithm : algorithms) {
         if (name == algorithm->name) {

@@ -35,6 +35,17 @@ Traffic traffic_of(const cuda::PhaseTimes& times) {
     return {transform_bytes, times.moved_bytes() - transform_bytes};
 }
 
+void part_phases(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options, const Inputs& inputs,
+                 cuda::JoinResult& result, std::vector<Sample>& samples) {
+    cuda::PhaseTimes times(device);
+    run_once(device, algorithm, options.workload, inputs, result);
+    const double transform_ms = times.milliseconds(cuda::Phase::kTransform);
+    for (Sample& sample : samples) {
+        sample.transform_ms = std::min(transform_ms, sample.total_ms);
+        sample.join_ms = sample.total_ms - sample.transform_ms;
+    }
+}
+
 }  // namespace
 
 Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options) {
@@ -42,22 +53,17 @@ Measurement measure(cuda::Device& device, const Algorithm& algorithm, const Benc
     Measurement measurement;
     cuda::JoinResult result;
     device.memory().reset_peak();
-    double transform_ms = 0;
     {
         // A run of its own, which does not count: who listens has events between the kernels.
-        cuda::PhaseTimes times(device);
+        const cuda::PhaseTimes times(device);
         run_once(device, algorithm, options.workload, inputs, result);
         measurement.traffic = traffic_of(times);
-        transform_ms = times.milliseconds(cuda::Phase::kTransform);
     }
     for (uint64_t run = 1; run < options.warmup + options.samples + (options.warmup == 0 ? 1 : 0); ++run) {
-        Sample sample = run_once(device, algorithm, options.workload, inputs, result);
-        if (algorithm.mixes_phases) {
-            sample.transform_ms = std::min(transform_ms, sample.total_ms);
-            sample.join_ms = sample.total_ms - sample.transform_ms;
-        }
+        const Sample sample = run_once(device, algorithm, options.workload, inputs, result);
         if (run >= options.warmup) measurement.samples.push_back(sample);
     }
+    if (algorithm.mixes_phases) part_phases(device, algorithm, options, inputs, result, measurement.samples);
     measurement.peak_bytes = device.memory().peak_bytes();
     measurement.result_rows = result.rows;
     measurement.verdict = verify(device, options.workload, inputs, result);
