@@ -66,6 +66,11 @@ class GroupBy {
         bool is_estimated = request_.expected_groups == 0;
         uint64_t groups = is_estimated ? estimate_groups(device_, request_) : request_.expected_groups;
         GroupByAlgorithm algorithm = request_.algorithm;
+        if (algorithm == GroupByAlgorithm::kHash && !plan_hash(std::min(groups, request_.rows))) {
+            algorithm = GroupByAlgorithm::kPartitioned;
+        }
+        // Tables in shared memory notice at once that groups are too many. Partitions are made first.
+        if (!is_estimated && is_partitioned(algorithm)) groups = check_groups(device_, request_, groups);
         for (;;) {
             device_.check_cancelled();
             groups = std::min(groups, request_.rows);
@@ -80,6 +85,10 @@ class GroupBy {
     }
 
   private:
+    static bool is_partitioned(GroupByAlgorithm algorithm) {
+        return algorithm == GroupByAlgorithm::kPartitioned || algorithm == GroupByAlgorithm::kPartitionedGather;
+    }
+
     std::optional<GroupByResult> attempt(GroupByAlgorithm algorithm, uint64_t groups) {
         for (uint64_t capacity = capacity_for(groups);;) {
             pass_ = AggregatePass{};
@@ -93,7 +102,9 @@ class GroupBy {
             const PhaseScope match(device_, Phase::kMatch);
             if (algorithm == GroupByAlgorithm::kSorted && request_.rows <= 1ULL << 32) {
                 run_sorted();
-            } else if (algorithm != GroupByAlgorithm::kHash || !run_hash(groups)) {
+            } else if (algorithm == GroupByAlgorithm::kHash) {
+                run_hash(groups);
+            } else {
                 run_partitioned(groups);
                 if (algorithm != GroupByAlgorithm::kPartitionedGather) algorithm = GroupByAlgorithm::kPartitioned;
             }
@@ -160,41 +171,44 @@ class GroupBy {
         global_.make(device_, request_.key.width, plan_.slots.words, slots, pass_.global);
     }
 
-    // false: more groups than it is for.
-    bool run_hash(uint64_t groups) {
-        if (has_column_groups(plan_, request_) && run_column_groups(groups)) return true;
-        uint64_t blocks = kGroupBlocksPerMultiprocessor;
+    // Sets the pass up, but for what run_hash() does. false: more groups than kHash is for.
+    bool plan_hash(uint64_t groups) {
+        pass_.rows = request_.rows;
+        if (has_column_groups(plan_, request_) && plan_column_groups(groups)) return true;
+        hash_blocks_ = kGroupBlocksPerMultiprocessor;
         pass_.source = place_columns(plan_, request_, kStagedBytesMax);
-        uint32_t slots = slots_for(blocks);
+        uint32_t slots = slots_for(hash_blocks_);
         // One block with large tiles, else one with a large table.
         for (const uint32_t staged_bytes : {kStagedBytesMaxAlone, kStagedBytesMax}) {
             if (groups <= fill_of(slots)) break;
             pass_.source = place_columns(plan_, request_, staged_bytes);
-            slots = slots_for(blocks = 1);
+            slots = slots_for(hash_blocks_ = 1);
         }
         const uint64_t slices = (groups + fill_of(slots) - 1) / fill_of(slots);
         if (slices > kSlicesMax || slices > multiprocessors_) return false;
         pass_.slices = static_cast<uint32_t>(slices);
         set_table(slots);
-        pass_.rows = request_.rows;
-        make_global(groups);
-        const uint64_t tiles = (request_.rows + pass_.source.tile_rows - 1) / pass_.source.tile_rows;
-        const uint64_t teams = std::min(blocks * multiprocessors_ / pass_.slices, tiles);
-        launch_aggregation(teams * pass_.slices);
         return true;
     }
 
-    bool run_column_groups(uint64_t groups) {
+    bool plan_column_groups(uint64_t groups) {
         const ColumnGroupsTable table = ColumnGroupsTable::make(device_.properties(), plan_, groups);
         if (!table.is_worth_it || table.slices > multiprocessors_) return false;
+        hash_blocks_ = 0;
         place_unstaged(plan_, request_);
         pass_.slices = static_cast<uint32_t>(table.slices);
         set_table(table.slots);
         pass_.pairs = table.pairs;
-        pass_.rows = request_.rows;
-        make_global(groups);
-        launch_column_groups(device_, plan_, pass_);
         return true;
+    }
+
+    void run_hash(uint64_t groups) {
+        if (!plan_hash(groups)) throw Error(ErrorCode::kInternal, "a group-by was planned for other groups");
+        make_global(groups);
+        if (hash_blocks_ == 0) return launch_column_groups(device_, plan_, pass_);
+        const uint64_t tiles = (request_.rows + pass_.source.tile_rows - 1) / pass_.source.tile_rows;
+        const uint64_t teams = std::min(hash_blocks_ * multiprocessors_ / pass_.slices, tiles);
+        launch_aggregation(teams * pass_.slices);
     }
 
     // Radix bits with which a partition's groups fit a table.
@@ -294,6 +308,7 @@ class GroupBy {
     GroupPlan plan_;
     const uint64_t multiprocessors_;
     AggregatePass pass_;
+    uint64_t hash_blocks_ = 0;  // kHash: per multiprocessor, of aggregate_tiles_kernel; 0: of column_groups_kernel
     int failures_ = 0;
     Allocation counters_;
     GlobalTable global_;

@@ -103,6 +103,7 @@ class ColumnGroups {
         clear_table(pass_, table_);
         __syncthreads();
         add_quads();
+        give_hot<kSums>(pass_.plan, columns_.columns, table_, hot_);
         add_rest();
         __syncthreads();
         if (shared_.stop == 0) merge_table(pass_, table_);
@@ -153,7 +154,7 @@ class ColumnGroups {
         const uint32_t unplaced = Search::find(table_, limit, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, quad, mixed);
         __syncwarp();
-        add_values<kSums>(pass_.plan, columns_.columns, table_, rows, slot);
+        add_values<kSums>(pass_.plan, columns_.columns, table_, rows, slot, hot_);
     }
 
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint64_t quad, const Key (&mixed)[kRows]) {
@@ -181,6 +182,7 @@ class ColumnGroups {
     const Slots table_;
     const uint32_t first_slot_;
     const uint32_t all_slots_;
+    HotSums<kValueWords> hot_;
 };
 
 template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>

@@ -37,6 +37,7 @@ struct PackedPass {
 struct PackedGroupsShared {
     GroupUnit units[2];  // this one, and the next
     uint32_t elsewhere;  // rows that the block's table had no place for
+    uint32_t stop;       // the attempt has failed
     EmitShared emit;
 };
 
@@ -89,7 +90,7 @@ class PackedGroups {
 
     __device__ void run() {
         if (threadIdx.x == 0) {
-            shared_.elsewhere = 0;
+            shared_.elsewhere = shared_.stop = 0;
             claim(shared_.units[0]);
         }
         clear_table(pass_, table_);
@@ -99,6 +100,8 @@ class PackedGroups {
             add_unit();
             if (threadIdx.x == 0) claim(shared_.units[turn ^ 1]);
             __syncthreads();
+            // Groups of a table without places would walk through it in vain.
+            if (shared_.stop != 0) return;
             begin(shared_.units[turn ^ 1]);
             if (shared_.units[turn].merges) {
                 merge_table(pass_, table_);
@@ -197,7 +200,9 @@ class PackedGroups {
             const Rows now = next_;
             next_ = load(first + step);
             add(now, first);
+            if (__any_sync(kFullWarp, Slots::look(&shared_.stop) != 0)) break;
         }
+        give_hot<false>(pass_.plan, packed_.columns, table_, hot_);
     }
 
     __device__ void add(const Rows& rows, uint32_t first) {
@@ -215,7 +220,7 @@ class PackedGroups {
         const uint32_t unplaced = Search::find(table_, pass_.slots, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, first, mixed);
         __syncwarp();
-        add_values<false>(pass_.plan, packed_.columns, table_, rows, slot);
+        add_values<false>(pass_.plan, packed_.columns, table_, rows, slot, hot_);
     }
 
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint32_t first, const Key (&mixed)[kRows]) {
@@ -226,6 +231,7 @@ class PackedGroups {
             if ((unplaced >> r & 1) == 0) continue;
             add_elsewhere<kKeyWords>(pass_, rows, r * kRowStep, 0, mixed[r], &shared_.elsewhere);
         }
+        if (__ldcg(pass_.global.failed) != 0) atomicExch(&shared_.stop, 1U);
     }
 
     const PackedPass& packed_;
@@ -235,6 +241,7 @@ class PackedGroups {
     const uint32_t* from_ = nullptr;  // the unit's first row
     uint32_t count_ = 0;  // rows of the unit: a multiprocessor's share of a device's memory, or a little more
     Rows next_;
+    HotSums<kValueWords> hot_;
 };
 
 template <int kKeyWords, int kValueWords, bool kPairs>

@@ -117,14 +117,31 @@ constexpr double kSortedUnitFill = 0.6;
 // Registers of the estimator of the number of groups (HyperLogLog): its standard error is 1.04 / sqrt(2^12) = 1.6 %.
 constexpr int kEstimateBits = 12;
 constexpr int kEstimateThreads = 1024;
+// Keys that a thread loads together: 2,048 threads with 4 keys of 4 bytes are 32 KiB on their way, where 17 bytes per
+// cycle and 800 cycles of latency ask for 14.
+constexpr int kEstimateRows = 4;
+// What a caller expects is asked of a sample first, of one tile in so many: 2^23 of 2^27 rows, 32 MB, expected 0.01 ms
+// and as much to wait for it. With less than so many rows in a sample the caller is trusted.
+constexpr uint64_t kEstimateSamplePeriod = 16;
+constexpr uint64_t kEstimateSampleRowsMin = 1ULL << 17;
+// It is trusted if the sample and one half of it have as many different keys as that many equally frequent groups would
+// give them, but for this share: four times the standard error. Keys of a Zipf distribution go on growing in number
+// from the half to the whole, so that what a small sample of the caller's made of them is noticed.
+constexpr double kTrustedDeviation = 0.07;
 // Memory for groups: the estimate, this much more, and some.
 constexpr double kOutputMargin = 1.1;
 constexpr uint64_t kOutputGroupsMin = 1ULL << 14;
 
-// Lanes of a warp with the same slot from which on sums are added up in the warp first. Atomics of n lanes on one
-// address of shared memory take n cycles, a sum by shuffles some 30; those of doubles are loops in which one lane at a
-// time succeeds.
-constexpr int kHotLanes = 12;
+// Lanes of a warp with the same slot from which on it is hot. Atomics of n lanes on one address of shared memory take n
+// cycles at least. Sums of single columns stay in registers then (hot_sums.cuh), for some 4 instructions per row; two
+// or three lanes meet by chance too often. Another slot takes over when it has so many lanes more. H200, 2^27 rows, two
+// sums of 4 bytes, 2^20 groups: kPartitioned behind its pass took 0.68 ms with uniform keys, 1.47 with a key of 95 %,
+// all lanes' sums by shuffles, and 2.28 with Zipf 1, where lanes with one slot are 3 to 20.
+constexpr int kHotLanes = 4;
+constexpr int kHotLanesMore = 4;
+// Other sums are added up in the warp first from so many lanes on. A sum by shuffles takes some 30 cycles; atomics of
+// doubles are loops in which one lane at a time succeeds.
+constexpr int kWarpSumLanes = 12;
 constexpr int kHotLanesDouble = 3;
 
 // So many groups of fewer than kHotLanesDouble lanes are looked at before the rest of a warp's rows are added one by

@@ -33,6 +33,14 @@ uint8_t width_of_one_each(const GroupPlan& plan) {
     return of_column.empty() ? 0 : static_cast<uint8_t>(plan.columns[0].width);
 }
 
+bool has_sums(const SlotPlan& slots) {
+    for (int i = 0; i < slots.accumulators; ++i) {
+        const Accumulator& a = slots.accumulator[i];
+        if (!a.counts && (a.op == AccumulatorOp::kAdd || a.op == AccumulatorOp::kAddDouble)) return true;
+    }
+    return false;
+}
+
 bool are_short_sums(const SlotPlan& slots) {
     for (int i = 0; i < slots.accumulators; ++i) {
         if (slots.accumulator[i].op != AccumulatorOp::kAdd || slots.accumulator[i].words != 2) return false;
@@ -56,6 +64,7 @@ NarrowPlan NarrowPlan::make(const GroupPlan& plan, const std::vector<uint32_t>& 
     }
     narrow.columns.first_of[kNarrowValueWordsMax] = static_cast<uint8_t>(placed);
     narrow.columns.one_each_bytes = width_of_one_each(plan);
+    narrow.columns.adds = narrow.columns.one_each_bytes != 0 && has_sums(plan.slots);
     narrow.columns.sums = narrow.columns.one_each_bytes == 4 && are_short_sums(plan.slots);
     for (int i = 0; i < plan.slots.accumulators; ++i) {
         if (plan.slots.accumulator[i].counts) narrow.slots.accumulator[placed++] = plan.slots.accumulator[i];

@@ -15,6 +15,7 @@ struct NarrowColumns {
     uint8_t first_of[kNarrowValueWordsMax + 1] = {};  // the first accumulator of each word behind the key
     // All columns have this width and one accumulator each, so that a kernel knows where it is; 0: they have not.
     uint8_t one_each_bytes = 0;
+    bool adds = false;  // some of these are sums
     // They are 4, and all accumulators are integer sums of two words or count rows.
     bool sums = false;
 };

@@ -88,7 +88,7 @@ __device__ inline Operand warp_sum(const Accumulator& a, Operand own) {
 template <int kKeyWords>
 __device__ inline void add_rows(const Accumulator& a, const SlotPlan& plan, const StagedRows& tile,
                                 const TableRows<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
-    const int hot = a.op == AccumulatorOp::kAddDouble ? kHotLanesDouble : kHotLanes;
+    const int hot = a.op == AccumulatorOp::kAddDouble ? kHotLanesDouble : kWarpSumLanes;
 #pragma unroll 1
     for (int r = 0; r < kGroupRowsAtOnce; ++r) {
         // The rows move up to the first place below: one copy of the code for all of them.

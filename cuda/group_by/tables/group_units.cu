@@ -11,12 +11,14 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-// Bytes: 16 per partition read, a unit written each.
-__global__ void list_partitions(const uint64_t* begin, const uint64_t* end, uint64_t partitions, uint64_t heavy_rows,
-                                uint64_t unit_rows, uint32_t tile_rows, GroupUnit* units, unsigned long long* count) {
+// Partitions of more than `above` rows and at most `most` of them. Bytes: 16 per partition read, a unit written each.
+__global__ void list_partitions(const uint64_t* begin, const uint64_t* end, uint64_t partitions, uint64_t above,
+                                uint64_t most, uint64_t heavy_rows, uint64_t unit_rows, uint32_t tile_rows,
+                                GroupUnit* units, unsigned long long* count) {
     const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (p >= partitions || begin[p] >= end[p]) return;
     const uint64_t rows = end[p] - begin[p];
+    if (rows <= above || rows > most) return;
     const bool is_heavy = rows > heavy_rows;
     const uint64_t each = is_heavy ? unit_rows : rows;
     const uint64_t parts = (rows + each - 1) / each;
@@ -67,9 +69,16 @@ UnitSizes UnitSizes::make(uint64_t rows, uint64_t multiprocessors, uint64_t tile
 GroupUnits units_of_partitions(Device& device, const PartitionedRows& rows, uint64_t all_rows, const UnitSizes& sizes,
                                uint32_t tile_rows) {
     GroupUnits units = allocate(device, rows.partitions() + all_rows / sizes.unit_rows + 1);
-    launch(list_partitions, grid_of_threads(rows.partitions(), kThreads), dim3(kThreads), 0, device.stream(),
-           rows.begin.as<const uint64_t>(), rows.end.as<const uint64_t>(), rows.partitions(), sizes.heavy_rows,
-           sizes.unit_rows, tile_rows, units.units.as<GroupUnit>(), units.numbers.as<unsigned long long>());
+    // Large ones first: one that is begun last keeps all other multiprocessors waiting.
+    const auto list = [&](uint64_t above, uint64_t most) {
+        launch(list_partitions, grid_of_threads(rows.partitions(), kThreads), dim3(kThreads), 0, device.stream(),
+               rows.begin.as<const uint64_t>(), rows.end.as<const uint64_t>(), rows.partitions(), above, most,
+               sizes.heavy_rows, sizes.unit_rows, tile_rows, units.units.as<GroupUnit>(),
+               units.numbers.as<unsigned long long>());
+    };
+    const uint64_t large = sizes.heavy_rows / 2;
+    list(large, all_rows);
+    list(0, large);
     return units;
 }
 

@@ -6,6 +6,7 @@
 
 #include "group_by/plan/group_policy.hpp"
 #include "group_by/plan/narrow_plan.hpp"
+#include "group_by/tables/hot_sums.cuh"
 #include "group_by/tables/operands.cuh"
 #include "group_by/tables/row_bits.cuh"
 #include "group_by/tables/slot_words.cuh"
@@ -47,37 +48,6 @@ __device__ inline void max_narrow(const BlockSlots<kKeyWords>& table, const Accu
         order[r] ^= static_cast<Value>(a.flip);
         if (order[r] > state[r]) atomicMax(state_place<Value, kKeyWords>(table, a, slot[r]), order[r]);
     }
-}
-
-// What a value adds to the words of a sum above its lowest.
-__device__ inline uint32_t sign_word(const Accumulator& a, uint32_t value) {
-    return a.is_signed && value >> 31 != 0 ? ~0U : 0;
-}
-__device__ inline uint32_t sign_word(const Accumulator& a, unsigned long long value) {
-    return a.is_signed && value >> 63 != 0 ? ~0U : 0;
-}
-__device__ inline uint32_t middle_word(const Accumulator& a, uint32_t value) {
-    return sign_word(a, value);
-}
-__device__ inline uint32_t middle_word(const Accumulator&, unsigned long long value) {
-    return static_cast<uint32_t>(value >> 32);
-}
-
-// The second word of a sum and the third, if it has one: with what the first carries, most rows leave them alone.
-template <int kKeyWords>
-__device__ inline void add_upper(const BlockSlots<kKeyWords>& table, const Accumulator& a, uint32_t slot,
-                                 uint32_t middle, uint32_t top, uint32_t carry) {
-    const uint32_t rest = middle + carry;
-    if (a.words == 2) {
-        if (rest != 0) atomicAdd(table.place(a.word + 1, slot), rest);
-        return;
-    }
-    uint32_t over = rest < middle ? 1 : 0;  // then nothing is left to add
-    if (rest != 0) {
-        const uint32_t before = atomicAdd(table.place(a.word + 1, slot), rest);
-        over = before + rest < before ? 1 : 0;
-    }
-    if (top + over != 0) atomicAdd(table.place(a.word + 2, slot), top + over);
 }
 
 // A row at a time, the lowest words of all rows first: no row waits for what another one's addition finds there.
@@ -127,7 +97,7 @@ __device__ inline void sum_hot(const BlockSlots<kKeyWords>& table, const Accumul
     const uint32_t first = __shfl_sync(kFullWarp, slot, 0);
     bool takes = slot <= table.slots;
     const bool same = takes && slot == first;
-    if (__popc(__ballot_sync(kFullWarp, same)) >= kHotLanes) {
+    if (__popc(__ballot_sync(kFullWarp, same)) >= kWarpSumLanes) {
         const Operand sum = sum_of_lanes(a, same ? value : Value{0});
         if (lane_index() == 0) {
             const uint32_t before = atomicAdd(table.place(a.word, first), sum.word[0]);
@@ -147,7 +117,7 @@ __device__ inline bool has_hot_slot(const BlockSlots<kKeyWords>& table, const ui
     for (int r = 0; r < kRows; ++r) {
         const uint32_t first = __shfl_sync(kFullWarp, slot[r], 0);
         const bool same = slot[r] <= table.slots && slot[r] == first;
-        is_hot |= __popc(__ballot_sync(kFullWarp, same)) >= kHotLanes;
+        is_hot |= __popc(__ballot_sync(kFullWarp, same)) >= kWarpSumLanes;
     }
     return is_hot;
 }
@@ -205,17 +175,10 @@ __device__ inline void count_narrow(const BlockSlots<kKeyWords>& table, const Ac
         const uint32_t first = __shfl_sync(kFullWarp, slot[r], 0);
         const bool takes = slot[r] <= table.slots;
         const uint32_t lanes = __ballot_sync(kFullWarp, takes && slot[r] == first);
-        const bool is_hot = __popc(lanes) >= kHotLanes;
+        const bool is_hot = __popc(lanes) >= kWarpSumLanes;
         if (is_hot && lane_index() == 0) atomicAdd(table.place(a.word, first), static_cast<uint32_t>(__popc(lanes)));
         if (takes && !(is_hot && slot[r] == first)) atomicAdd(table.place(a.word, slot[r]), 1U);
     }
-}
-
-__device__ inline double double_of(uint32_t bits) {
-    return __uint_as_float(bits);
-}
-__device__ inline double double_of(unsigned long long bits) {
-    return __longlong_as_double(static_cast<long long>(bits));
 }
 
 template <class Value, int kKeyWords, int kRows>
@@ -245,14 +208,44 @@ __device__ inline void add_values_at(const BlockSlots<kKeyWords>& table, const A
     add_narrow(table, a, values, slot);
 }
 
-// The commonest: accumulators with a fixed place among the kernel's constants.
-template <class Value, class Rows, int kKeyWords>
-__device__ inline void add_one_each(const SlotPlan& plan, const BlockSlots<kKeyWords>& table, const Rows& rows,
-                                    const uint32_t (&slot)[Rows::kRows]) {
+// Sums of the hot slot's rows in registers, of the others in the table. cold[]: their slots; those of hot rows are
+// behind the last one.
+template <class Value, int kKeyWords, int kRows, int kWords>
+__device__ inline void add_one(const BlockSlots<kKeyWords>& table, const Accumulator& a, HotSums<kWords>& hot, int v,
+                               const Value (&values)[kRows], const uint32_t (&slot)[kRows],
+                               const uint32_t (&cold)[kRows]) {
+    if (a.op == (sizeof(Value) == 4 ? AccumulatorOp::kMax32 : AccumulatorOp::kMax64)) {
+        return max_narrow(table, a, values, slot);
+    }
+    if (hot.slot != HotSums<kWords>::kNone) add_hot(hot, a, v, values, slot);
+    if (a.op == AccumulatorOp::kAdd) return sum_each(table, a, values, cold);
+    double numbers[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) numbers[r] = double_of(values[r]);
+    sum_doubles(table, a, numbers, cold);
+}
+
+// The commonest: accumulators with a fixed place among the kernel's constants. kSums: NarrowColumns::sums.
+template <class Value, bool kSums, class Rows, int kKeyWords>
+__device__ inline void add_one_each(const SlotPlan& plan, const NarrowColumns& columns,
+                                    const BlockSlots<kKeyWords>& table, const Rows& rows,
+                                    const uint32_t (&slot)[Rows::kRows], HotSums<Rows::kValueWords>& hot) {
     constexpr int kWords = sizeof(Value) / 4;
+    uint32_t cold[Rows::kRows];
+    if (kSums || columns.adds) watch_hot<kSums>(plan, columns, table, hot, slot[0]);
+#pragma unroll
+    for (int r = 0; r < Rows::kRows; ++r) cold[r] = slot[r] == hot.slot ? table.slots + 1 : slot[r];
 #pragma unroll
     for (int v = 0; v + kWords <= Rows::kValueWords; v += kWords) {
-        add_values_at<Value>(table, plan.accumulator[v / kWords], rows, v, slot);
+        Value values[Rows::kRows];
+        rows.values_at(v, values);
+        Accumulator a = plan.accumulator[v / kWords];
+        if constexpr (kSums) {
+            // They are so: without the code for others no register spills.
+            a.op = AccumulatorOp::kAdd;
+            a.words = 2;
+        }
+        add_one(table, a, hot, v / kWords, values, slot, cold);
     }
 }
 
@@ -273,35 +266,20 @@ __device__ inline void add_any(const SlotPlan& plan, const NarrowColumns& column
     }
 }
 
-// NarrowColumns::sums: which lanes have one slot is asked once for all of them.
-template <class Rows, int kKeyWords>
-__device__ inline void add_sums(const SlotPlan& plan, const BlockSlots<kKeyWords>& table, const Rows& rows,
-                                const uint32_t (&slot)[Rows::kRows]) {
-    const bool is_hot = has_hot_slot(table, slot);
-#pragma unroll
-    for (int v = 0; v < Rows::kValueWords; ++v) {
-        uint32_t values[Rows::kRows];
-        rows.values_at(v, values);
-        Accumulator sum = plan.accumulator[v];
-        sum.words = 2;  // as it is: without the code for three no register spills
-        sum_narrow(table, sum, values, slot, is_hot);
-    }
-}
-
 // What the columns of some rows per thread, in registers, add to the slots of those rows: accumulator by accumulator.
 // Rows: with kRows, kValueWords and values_at(v, values), which takes the values that begin at word v behind the key,
 // of 4 bytes or of 8. By all lanes of a warp. plan: accumulators in the order of their columns' words, then those that
-// count rows.
+// count rows. hot: the warp's, to be given away by give_hot().
 template <bool kSums, class Rows, int kKeyWords>
 __device__ inline void add_values(const SlotPlan& plan, const NarrowColumns& columns,
                                   const BlockSlots<kKeyWords>& table, const Rows& rows,
-                                  const uint32_t (&slot)[Rows::kRows]) {
+                                  const uint32_t (&slot)[Rows::kRows], HotSums<Rows::kValueWords>& hot) {
     if constexpr (kSums) {
-        add_sums(plan, table, rows, slot);
+        add_one_each<uint32_t, true>(plan, columns, table, rows, slot, hot);
     } else if (columns.one_each_bytes == 4) {
-        add_one_each<uint32_t>(plan, table, rows, slot);
+        add_one_each<uint32_t, false>(plan, columns, table, rows, slot, hot);
     } else if (Rows::kValueWords % 2 == 0 && columns.one_each_bytes == 8) {
-        add_one_each<unsigned long long>(plan, table, rows, slot);
+        add_one_each<unsigned long long, false>(plan, columns, table, rows, slot, hot);
     } else {
         add_any(plan, columns, table, rows, slot);
     }
