@@ -10,7 +10,9 @@
 #include "device/published.hpp"
 #include "group_by/columns/column_groups.hpp"
 #include "group_by/group_by.hpp"
+#include "group_by/group_parts.hpp"
 #include "group_by/packed/packed_groups.hpp"
+#include "group_by/plan/aggregate_parts.hpp"
 #include "group_by/plan/group_plan.hpp"
 #include "group_by/plan/moved_bytes.hpp"
 #include "group_by/sorted/sort_pairs.hpp"
@@ -31,7 +33,7 @@ static_assert(sizeof(AggregatePass) <= 4096, "parameters of a kernel");
 struct GroupCounters {
     unsigned long long reserved = 0;  // groups
     uint32_t failed = 0;              // no place was left for one
-    uint32_t overflows = 0;           // GroupByResult::sum_overflows
+    uint32_t overflows = 0;           // a bit per aggregate
 
     // Zeroed, with the pass pointing to them.
     static Allocation make(Device& device, AggregatePass& pass) {
@@ -63,8 +65,9 @@ class GroupBy {
     GroupByResult run() {
         if (request_.rows == 0) return allocate(0);
         if (sorts_columns(request_.algorithm)) return group_by_sorted_columns(device_, request_, plan_, &group_by);
-        bool is_estimated = request_.expected_groups == 0;
-        uint64_t groups = is_estimated ? estimate_groups(device_, request_) : request_.expected_groups;
+        bool is_estimated = request_.expected_groups == 0 || request_.knows_groups;
+        uint64_t groups = request_.expected_groups;
+        if (groups == 0) groups = estimate_groups(device_, request_);
         GroupByAlgorithm algorithm = request_.algorithm;
         if (algorithm == GroupByAlgorithm::kHash && !plan_hash(std::min(groups, request_.rows))) {
             algorithm = GroupByAlgorithm::kPartitioned;
@@ -116,7 +119,7 @@ class GroupBy {
                               counters.reserved);
             if (counters.reserved <= capacity) {
                 result.groups = counters.reserved;
-                result.sum_overflows = counters.overflows;
+                result.sum_overflows = overflow_flags(plan_, counters.overflows);
                 return result;
             }
             capacity = counters.reserved;
@@ -320,6 +323,8 @@ class GroupBy {
 }  // namespace
 
 GroupByResult group_by(Device& device, const GroupByRequest& request) {
+    const std::vector<std::vector<size_t>> parts = aggregate_parts(request);
+    if (parts.size() > 1) return group_in_parts(device, request, parts, &group_by);
     return GroupBy(device, request).run();
 }
 

@@ -67,6 +67,7 @@ class GroupTable {
         request_.algorithm = group_.algorithm;
         request_.rows = table_.rows;
         request_.expected_groups = group_.keys.empty() ? 1 : group_.expected_groups;
+        request_.in_parts = true;
         for (const TableAggregate& aggregate : group_.aggregates) add(aggregate);
         for (const GroupAggregate& more : wide_.more()) request_.aggregates.push_back(more);
         const bool gathers_keys = !group_.keys.empty() && !keys_.is_value;
@@ -217,7 +218,7 @@ class GroupTable {
 
     void check_sums() const {
         for (size_t i = 0; i < group_.aggregates.size(); ++i) {
-            if ((result_.sum_overflows >> i & 1) != 0) {
+            if (i < result_.sum_overflows.size() && result_.sum_overflows[i]) {
                 throw Error(ErrorCode::kOverflow, "the sum of column " + std::to_string(group_.aggregates[i].column) +
                                                       " does not fit 64 bits for one group");
             }

@@ -182,7 +182,7 @@ class ColumnGroups {
     const Slots table_;
     const uint32_t first_slot_;
     const uint32_t all_slots_;
-    HotSums<kValueWords> hot_;
+    HotSums<kValueWords, has_hot_sums(kKeyWords, kValueWords, kSums)> hot_;
 };
 
 template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>

@@ -64,7 +64,8 @@ struct WholeRows {
     }
 };
 
-template <int kKeyWords, int kValueWords, bool kPairs>
+// kSums: for NarrowColumns::sums alone.
+template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>
 class PackedGroups {
     using Key = typename MixedKey<kKeyWords>::Key;
     using Slots = BlockSlots<kKeyWords>;
@@ -199,13 +200,13 @@ class PackedGroups {
         for (uint32_t first = first_row(); first - lanes < count_; first += step) {
             const Rows now = next_;
             next_ = load(first + step);
-            add(now, first);
-            if (__any_sync(kFullWarp, Slots::look(&shared_.stop) != 0)) break;
+            if (!add(now, first)) break;
         }
-        give_hot<false>(pass_.plan, packed_.columns, table_, hot_);
+        give_hot<kSums>(pass_.plan, packed_.columns, table_, hot_);
     }
 
-    __device__ void add(const Rows& rows, uint32_t first) {
+    // false: the attempt has failed.
+    __device__ bool add(const Rows& rows, uint32_t first) {
         Key mixed[kRows];
         uint32_t at[kRows];
         uint32_t slot[kRows];
@@ -218,9 +219,11 @@ class PackedGroups {
         // Rows that are not there change an entry behind the place of the key that marks an empty slot: it is never
         // merged, and without it every access had a condition.
         const uint32_t unplaced = Search::find(table_, pass_.slots, pass_.slots + 1, mixed, at, slot);
+        const bool is_short_of_places = __any_sync(kFullWarp, unplaced != 0);
         if (unplaced != 0) add_elsewhere_rows(unplaced, first, mixed);
         __syncwarp();
-        add_values<false>(pass_.plan, packed_.columns, table_, rows, slot, hot_);
+        add_values<kSums>(pass_.plan, packed_.columns, table_, rows, slot, hot_);
+        return !is_short_of_places || !__any_sync(kFullWarp, Slots::look(&shared_.stop) != 0);
     }
 
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint32_t first, const Key (&mixed)[kRows]) {
@@ -241,15 +244,15 @@ class PackedGroups {
     const uint32_t* from_ = nullptr;  // the unit's first row
     uint32_t count_ = 0;  // rows of the unit: a multiprocessor's share of a device's memory, or a little more
     Rows next_;
-    HotSums<kValueWords> hot_;
+    HotSums<kValueWords, has_hot_sums(kKeyWords, kValueWords, kSums)> hot_;
 };
 
-template <int kKeyWords, int kValueWords, bool kPairs>
+template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>
 __global__ void __launch_bounds__(packed_threads(kKeyWords, kValueWords), 1)
     packed_groups_kernel(const __grid_constant__ PackedPass pass) {
     extern __shared__ __align__(128) unsigned char memory[];
     __shared__ PackedGroupsShared shared;
-    PackedGroups<kKeyWords, kValueWords, kPairs>(pass, memory, shared).run();
+    PackedGroups<kKeyWords, kValueWords, kPairs, kSums>(pass, memory, shared).run();
 }
 
 static_assert(sizeof(PackedPass) <= 4096, "parameters of a kernel");
@@ -270,10 +273,10 @@ PackedPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate, const 
     return pass;
 }
 
-template <int kKeyWords, int kValueWords, bool kPairs>
+template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>
 void launch_kernel(Device& device, const PackedPass& pass, uint32_t blocks) {
     const auto multiprocessors = static_cast<uint32_t>(device.properties().multiprocessors);
-    launch(packed_groups_kernel<kKeyWords, kValueWords, kPairs>, dim3(multiprocessors * blocks),
+    launch(packed_groups_kernel<kKeyWords, kValueWords, kPairs, kSums>, dim3(multiprocessors * blocks),
            dim3(packed_threads(kKeyWords, kValueWords) / blocks), (pass.aggregate.table_bytes(kKeyWords) + 15) & ~15U,
            device.stream(), pass);
 }
@@ -333,8 +336,14 @@ PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, co
 void launch_packed_groups(Device& device, const GroupPlan& plan, const AggregatePass& aggregate, const void* rows,
                           uint32_t blocks) {
     const PackedPass pass = pass_of(plan, aggregate, rows);
-    launch_narrow(plan, aggregate.pairs,
-                  [&](auto shape) { launch_kernel<shape.kKey, shape.kValues, shape.kPairs>(device, pass, blocks); });
+    launch_narrow(plan, aggregate.pairs, [&](auto shape) {
+        constexpr bool kSums = has_sums_kernel(shape.kKey, shape.kValues);
+        if (kSums && pass.columns.sums) {
+            launch_kernel<shape.kKey, shape.kValues, shape.kPairs, kSums>(device, pass, blocks);
+        } else {
+            launch_kernel<shape.kKey, shape.kValues, shape.kPairs, false>(device, pass, blocks);
+        }
+    });
 }
 
 }}  // namespace spillway::cuda::grouping

@@ -421,6 +421,12 @@ GroupByResult allocate_groups(MemoryPool& memory, const GroupPlan& plan, uint32_
     return result;
 }
 
+std::vector<bool> overflow_flags(const GroupPlan& plan, uint32_t bits) {
+    std::vector<bool> flags;
+    for (size_t i = 0; i < plan.outputs.size(); ++i) flags.push_back((bits >> i & 1) != 0);
+    return flags;
+}
+
 GroupSink sink_of(const GroupPlan& plan, const GroupByResult& result, uint64_t capacity) {
     GroupSink sink;
     sink.keys = result.keys.as();

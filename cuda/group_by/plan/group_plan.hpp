@@ -50,6 +50,9 @@ StagedArrays place_sorted(GroupPlan& plan, const void* keys, const void* row_num
 // Memory for so many groups.
 GroupByResult allocate_groups(MemoryPool& memory, const GroupPlan& plan, uint32_t key_bytes, uint64_t groups);
 
+// GroupByResult::sum_overflows of what kernels found, a bit per aggregate.
+std::vector<bool> overflow_flags(const GroupPlan& plan, uint32_t bits);
+
 // The result as kernels get it, without its counters.
 GroupSink sink_of(const GroupPlan& plan, const GroupByResult& result, uint64_t capacity);
 

@@ -120,10 +120,10 @@ constexpr int kEstimateThreads = 1024;
 // Keys that a thread loads together: 2,048 threads with 4 keys of 4 bytes are 32 KiB on their way, where 17 bytes per
 // cycle and 800 cycles of latency ask for 14.
 constexpr int kEstimateRows = 4;
-// What a caller expects is asked of a sample first, of one tile in so many: 2^23 of 2^27 rows, 32 MB, expected 0.01 ms
+// What a caller expects is asked of a sample first, of one tile in so many: 2^22 of 2^27 rows, 16 MB, expected 0.01 ms
 // and as much to wait for it. With less than so many rows in a sample the caller is trusted.
-constexpr uint64_t kEstimateSamplePeriod = 16;
-constexpr uint64_t kEstimateSampleRowsMin = 1ULL << 17;
+constexpr uint64_t kEstimateSamplePeriod = 32;
+constexpr uint64_t kEstimateSampleRowsMin = 1ULL << 16;
 // It is trusted if the sample and one half of it have as many different keys as that many equally frequent groups would
 // give them, but for this share: four times the standard error. Keys of a Zipf distribution go on growing in number
 // from the half to the whole, so that what a small sample of the caller's made of them is noticed.
@@ -148,6 +148,14 @@ constexpr int kHotLanesDouble = 3;
 // one.
 constexpr int kHotMissesDouble = 2;
 
+// Parts: slots of the table of keys per group, and of those that a search looks at before another order of slots is
+// tried. Random keys at a fill of 0.5 walk through some 90 at most of 2^24 (logarithm of their number by 0.19).
+constexpr uint64_t kPlacesPerGroup = 2;
+constexpr uint32_t kPlacesWalkMax = 1024;
+// Groups of a thread that are brought into order together: the latency of a search is shared by as many.
+constexpr int kPlacedGroups = 4;
+constexpr unsigned kPlaceThreads = 256;
+
 constexpr int kEmitSlotsPerThread = 8;
 constexpr int kEmitThreads = 256;
 
@@ -164,16 +172,25 @@ constexpr int kNarrowValueWordsMax = 4;
 constexpr int narrow_threads(int key_words, int value_words) {
     return key_words == 1 && value_words == 2 ? 896 : value_words <= (key_words == 1 ? 2 : 0) ? 1024 : 512;
 }
-// kHash: integer sums alone, of two columns of 4 bytes by a key of 4, have a kernel of their own, which has no code for
+// Integer sums alone, of one column or two of 4 bytes by a key of 4, have a kernel of their own, which has no code for
 // other aggregates, so that 64 registers do and 1,024 threads are at work. H200, 2^28 rows, by the kernel for all and
 // by this one: 4 groups 1.77 and 1.55 ms, 2^10 1.40 and 1.12, 2^12 1.69 and 1.36, 2^14 (two slices) 3.93 and 3.27. One
 // for maxima alone, of 1,024 threads too, gained 1.17 -> 1.07 with 2^13 groups and nothing elsewhere
 // (2^14: 1.97, 1.97).
 constexpr bool has_sums_kernel(int key_words, int value_words) {
-    return key_words == 1 && value_words == 2;
+    return key_words == 1 && (value_words == 1 || value_words == 2);
+}
+// Whether a warp keeps the sums of a hot slot in registers: where these are scarce, of sums alone. With them two maxima
+// of 4 bytes spilled some, and kPartitioned took 0.17 ms more behind its pass (H200, 2^27 rows, 0.68 and 0.85).
+constexpr bool has_hot_sums(int key_words, int value_words, bool sums) {
+    return sums || value_words > (key_words == 1 ? 2 : 0);
 }
 constexpr int column_threads(int key_words, int value_words, bool sums) {
     return sums ? 1024 : narrow_threads(key_words, value_words);
+}
+// Words of the columns of a part (aggregate_parts.hpp), where aggregates are more than one of the kernels above takes.
+constexpr uint32_t narrow_part_words(bool is_hash, uint32_t key_words, bool sums) {
+    return is_hash && key_words == 1 && sums ? 2 : kNarrowValueWordsMax;
 }
 // kPartitioned: rows of 12 bytes and what becomes of them spill with 64 registers and with 72. H200, 2^18 groups, the
 // whole group-by: 3.52 ms by pairs with 768 threads, 3.88 by buckets of four with more threads. Which of the two it is

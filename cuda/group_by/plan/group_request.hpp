@@ -18,7 +18,7 @@ struct GroupAggregate {
     const uint32_t* valid = nullptr;  // a bit per row; nullptr: no NULLs
 };
 
-// At most kGroupAggregatesMax aggregates (accumulators.hpp).
+// At most kGroupAggregatesMax aggregates, or any number in parts.
 struct GroupByRequest {
     GroupByAlgorithm algorithm = GroupByAlgorithm::kHash;
     uint64_t rows = 0;
@@ -26,6 +26,10 @@ struct GroupByRequest {
     const uint32_t* key_valid = nullptr;  // rows without a key are left out
     std::vector<GroupAggregate> aggregates;
     uint64_t expected_groups = 0;  // 0: unknown
+    bool knows_groups = false;     // they have been counted
+    // More aggregates than one group-by does well are left to several, of some each, which take memory for their
+    // results and for a table of the groups' keys (aggregate_parts.hpp).
+    bool in_parts = false;
 };
 
 struct GroupByResult {
@@ -37,8 +41,8 @@ struct GroupByResult {
     // Per aggregate, a byte per group: 1 = some value was not NULL, of kFirst: that row's; empty where `valid` was
     // nullptr, and for counts.
     std::vector<Allocation> present;
-    // A bit per aggregate: a sum of integers of some group does not fit 64 bits, for which the CPU engine throws.
-    uint32_t sum_overflows = 0;
+    // Per aggregate: a sum of integers of some group does not fit 64 bits, for which the CPU engine throws.
+    std::vector<bool> sum_overflows;
 };
 
 }}  // namespace spillway::cuda::grouping

@@ -242,7 +242,8 @@ class SortedColumns {
         } else {
             launch_emit<2>(sink);
         }
-        result_.sum_overflows = static_cast<uint32_t>(read_published<uint64_t>(device_, overflows.as()));
+        const auto bits = static_cast<uint32_t>(read_published<uint64_t>(device_, overflows.as()));
+        result_.sum_overflows = overflow_flags(plan_, bits);
     }
 
     Device& device_;

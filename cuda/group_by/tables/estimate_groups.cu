@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kEstimateThreads)
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < kHalves * kRegisters; i += kEstimateThreads) {
-        if (own[i] > __ldcg(&longest[i])) atomicMax(&longest[i], own[i]);
+        if (own[i] > 0 && own[i] > __ldcg(&longest[i])) atomicMax(&longest[i], own[i]);
     }
 }
 

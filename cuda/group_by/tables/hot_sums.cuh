@@ -15,9 +15,12 @@
 // shared memory. The warp adds them to the slot when another one gets hotter, and at the end of its rows.
 namespace spillway::cuda { inline namespace grouping {
 
-// Of a thread. kWords: of a row's columns, each of which is a value, or half of one.
-template <int kWords>
+// Of a thread. kWordsOf: of a row's columns, each of which is a value, or half of one. kIsKept: else nothing is ever
+// hot, and no register is taken.
+template <int kWordsOf, bool kIsKept>
 struct HotSums {
+    static constexpr int kWords = kWordsOf;
+    static constexpr bool kKept = kIsKept;
     static constexpr uint32_t kNone = ~0U;
     static constexpr int kSums = kWords > 0 ? kWords : 1;
     static constexpr int kTops = kWords > 1 ? kWords / 2 : 1;
@@ -69,8 +72,8 @@ __device__ inline void add_upper(const BlockSlots<kKeyWords>& table, const Accum
 }
 
 // Column v of a thread's rows, of those in the hot slot.
-template <int kWords, int kRows>
-__device__ inline void add_hot(HotSums<kWords>& hot, const Accumulator& a, int v, const uint32_t (&values)[kRows],
+template <class Hot, int kRows>
+__device__ inline void add_hot(Hot& hot, const Accumulator& a, int v, const uint32_t (&values)[kRows],
                                const uint32_t (&slot)[kRows]) {
     if (a.op == AccumulatorOp::kAddDouble) {
         double sum = double_of(hot.sum[v]);
@@ -85,9 +88,9 @@ __device__ inline void add_hot(HotSums<kWords>& hot, const Accumulator& a, int v
         }
     }
 }
-template <int kWords, int kRows>
-__device__ inline void add_hot(HotSums<kWords>& hot, const Accumulator& a, int v,
-                               const unsigned long long (&values)[kRows], const uint32_t (&slot)[kRows]) {
+template <class Hot, int kRows>
+__device__ inline void add_hot(Hot& hot, const Accumulator& a, int v, const unsigned long long (&values)[kRows],
+                               const uint32_t (&slot)[kRows]) {
     if (a.op == AccumulatorOp::kAddDouble) {
         double sum = double_of(hot.sum[v]);
 #pragma unroll
@@ -134,10 +137,11 @@ __device__ inline void give_sum(const BlockSlots<kKeyWords>& table, const Accumu
 }
 
 // By all lanes of a warp, when no slot shall be hot any more. kSums: NarrowColumns::sums.
-template <bool kSums, int kWords, int kKeyWords>
+template <bool kSums, class Hot, int kKeyWords>
 __device__ inline void give_hot(const SlotPlan& plan, const NarrowColumns& columns, const BlockSlots<kKeyWords>& table,
-                                HotSums<kWords>& hot) {
-    if (hot.slot == HotSums<kWords>::kNone) return;
+                                Hot& hot) {
+    constexpr int kWords = Hot::kWords;
+    if (!Hot::kKept || hot.slot == Hot::kNone) return;
     if (kSums || columns.one_each_bytes == 4) {
 #pragma unroll
         for (int v = 0; v < kWords; ++v) {
@@ -155,14 +159,14 @@ __device__ inline void give_hot(const SlotPlan& plan, const NarrowColumns& colum
             hot.top[v] = 0;
         }
     }
-    hot.slot = HotSums<kWords>::kNone;
+    hot.slot = Hot::kNone;
 }
 
 // By all lanes of a warp, before each step's rows are added. The slot of one lane stands for the others: one that many
 // lanes have is soon drawn. slot: of a row of each lane.
-template <bool kSums, int kWords, int kKeyWords>
+template <bool kSums, class Hot, int kKeyWords>
 __device__ inline void watch_hot(const SlotPlan& plan, const NarrowColumns& columns, const BlockSlots<kKeyWords>& table,
-                                 HotSums<kWords>& hot, uint32_t slot) {
+                                 Hot& hot, uint32_t slot) {
     const uint32_t drawn = __shfl_sync(kFullWarp, slot, 0);
     const int lanes = __popc(__ballot_sync(kFullWarp, slot == drawn));
     if (lanes < kHotLanes || drawn == hot.slot || drawn > table.slots) return;

@@ -210,14 +210,14 @@ __device__ inline void add_values_at(const BlockSlots<kKeyWords>& table, const A
 
 // Sums of the hot slot's rows in registers, of the others in the table. cold[]: their slots; those of hot rows are
 // behind the last one.
-template <class Value, int kKeyWords, int kRows, int kWords>
-__device__ inline void add_one(const BlockSlots<kKeyWords>& table, const Accumulator& a, HotSums<kWords>& hot, int v,
+template <class Value, int kKeyWords, int kRows, class Hot>
+__device__ inline void add_one(const BlockSlots<kKeyWords>& table, const Accumulator& a, Hot& hot, int v,
                                const Value (&values)[kRows], const uint32_t (&slot)[kRows],
                                const uint32_t (&cold)[kRows]) {
     if (a.op == (sizeof(Value) == 4 ? AccumulatorOp::kMax32 : AccumulatorOp::kMax64)) {
         return max_narrow(table, a, values, slot);
     }
-    if (hot.slot != HotSums<kWords>::kNone) add_hot(hot, a, v, values, slot);
+    if (hot.slot != Hot::kNone) add_hot(hot, a, v, values, slot);
     if (a.op == AccumulatorOp::kAdd) return sum_each(table, a, values, cold);
     double numbers[kRows];
 #pragma unroll
@@ -226,11 +226,18 @@ __device__ inline void add_one(const BlockSlots<kKeyWords>& table, const Accumul
 }
 
 // The commonest: accumulators with a fixed place among the kernel's constants. kSums: NarrowColumns::sums.
-template <class Value, bool kSums, class Rows, int kKeyWords>
+template <class Value, bool kSums, class Rows, int kKeyWords, class Hot>
 __device__ inline void add_one_each(const SlotPlan& plan, const NarrowColumns& columns,
                                     const BlockSlots<kKeyWords>& table, const Rows& rows,
-                                    const uint32_t (&slot)[Rows::kRows], HotSums<Rows::kValueWords>& hot) {
+                                    const uint32_t (&slot)[Rows::kRows], Hot& hot) {
     constexpr int kWords = sizeof(Value) / 4;
+    if constexpr (!Hot::kKept) {
+#pragma unroll
+        for (int v = 0; v + kWords <= Rows::kValueWords; v += kWords) {
+            add_values_at<Value>(table, plan.accumulator[v / kWords], rows, v, slot);
+        }
+        return;
+    }
     uint32_t cold[Rows::kRows];
     if (kSums || columns.adds) watch_hot<kSums>(plan, columns, table, hot, slot[0]);
 #pragma unroll
@@ -270,10 +277,10 @@ __device__ inline void add_any(const SlotPlan& plan, const NarrowColumns& column
 // Rows: with kRows, kValueWords and values_at(v, values), which takes the values that begin at word v behind the key,
 // of 4 bytes or of 8. By all lanes of a warp. plan: accumulators in the order of their columns' words, then those that
 // count rows. hot: the warp's, to be given away by give_hot().
-template <bool kSums, class Rows, int kKeyWords>
+template <bool kSums, class Rows, int kKeyWords, class Hot>
 __device__ inline void add_values(const SlotPlan& plan, const NarrowColumns& columns,
                                   const BlockSlots<kKeyWords>& table, const Rows& rows,
-                                  const uint32_t (&slot)[Rows::kRows], HotSums<Rows::kValueWords>& hot) {
+                                  const uint32_t (&slot)[Rows::kRows], Hot& hot) {
     if constexpr (kSums) {
         add_one_each<uint32_t, true>(plan, columns, table, rows, slot, hot);
     } else if (columns.one_each_bytes == 4) {
