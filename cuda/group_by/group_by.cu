@@ -323,9 +323,10 @@ class GroupBy {
 }  // namespace
 
 GroupByResult group_by(Device& device, const GroupByRequest& request) {
-    const std::vector<std::vector<size_t>> parts = aggregate_parts(request);
-    if (parts.size() > 1) return group_in_parts(device, request, parts, &group_by);
-    return GroupBy(device, request).run();
+    if (aggregate_parts(request).size() <= 1) return GroupBy(device, request).run();
+    GroupByRequest wide = request;
+    wide.algorithm = algorithm_of_parts(request);
+    return group_in_parts(device, wide, aggregate_parts(wide), &group_by);
 }
 
 }}  // namespace spillway::cuda::grouping

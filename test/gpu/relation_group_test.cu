@@ -105,6 +105,29 @@ GPU_TEST("group table: distinct values, of one group and of many") {
     }
 }
 
+GPU_TEST("group table: 256 aggregates") {
+    const uint64_t rows = small_or_full(1000, 20000);
+    const HostTable table = some_table(rows, rows / 10, 0.3);
+    cuda::OwnedTableGroupBy group;
+    std::vector<WantedAggregate> wanted;
+    for (size_t i = 0; i < 256; ++i) {
+        group.aggregates.push_back(kTableAggregates[i % kTableAggregates.size()]);
+        wanted.push_back(kWantedAggregates[i % kWantedAggregates.size()]);
+    }
+    for (const std::vector<size_t>& keys : {std::vector<size_t>{}, {0}, {0, 1}}) {
+        group.keys.clear();
+        for (const size_t key : keys) {
+            group.keys.push_back({static_cast<uint32_t>(key), KeyPartKind::kUnsigned, table.columns[key].width});
+        }
+        const HostTable expected = reference_group_by(table, keys, wanted);
+        for (const GroupByAlgorithm algorithm : algorithms_to_check()) {
+            group.algorithm = algorithm;
+            const HostTable actual = to_host(cuda::group_table(test_device(), to_device(table), group));
+            CHECK_EQ(row_difference(actual, expected), "");
+        }
+    }
+}
+
 GPU_TEST("group table: first, any and counts of texts") {
     const uint64_t rows = small_or_full(2000, 50000);
     const std::vector<uint64_t> numbers = drawn_keys(rows, 20, test_seed());

@@ -248,7 +248,7 @@ class PackedGroups {
 };
 
 template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>
-__global__ void __launch_bounds__(packed_threads(kKeyWords, kValueWords), 1)
+__global__ void __launch_bounds__(packed_threads(kKeyWords, kValueWords, kSums), 1)
     packed_groups_kernel(const __grid_constant__ PackedPass pass) {
     extern __shared__ __align__(128) unsigned char memory[];
     __shared__ PackedGroupsShared shared;
@@ -277,8 +277,8 @@ template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>
 void launch_kernel(Device& device, const PackedPass& pass, uint32_t blocks) {
     const auto multiprocessors = static_cast<uint32_t>(device.properties().multiprocessors);
     launch(packed_groups_kernel<kKeyWords, kValueWords, kPairs, kSums>, dim3(multiprocessors * blocks),
-           dim3(packed_threads(kKeyWords, kValueWords) / blocks), (pass.aggregate.table_bytes(kKeyWords) + 15) & ~15U,
-           device.stream(), pass);
+           dim3(packed_threads(kKeyWords, kValueWords, kSums) / blocks),
+           (pass.aggregate.table_bytes(kKeyWords) + 15) & ~15U, device.stream(), pass);
 }
 
 uint32_t slots_for(const DeviceProperties& properties, const GroupPlan& plan, uint32_t blocks) {
@@ -337,7 +337,7 @@ void launch_packed_groups(Device& device, const GroupPlan& plan, const Aggregate
                           uint32_t blocks) {
     const PackedPass pass = pass_of(plan, aggregate, rows);
     launch_narrow(plan, aggregate.pairs, [&](auto shape) {
-        constexpr bool kSums = has_sums_kernel(shape.kKey, shape.kValues);
+        constexpr bool kSums = has_packed_sums_kernel(shape.kKey, shape.kValues);
         if (kSums && pass.columns.sums) {
             launch_kernel<shape.kKey, shape.kValues, shape.kPairs, kSums>(device, pass, blocks);
         } else {

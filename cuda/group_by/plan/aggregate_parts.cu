@@ -56,11 +56,9 @@ class PartSize {
     bool fits_accumulators() const {
         return aggregates_ <= kGroupAggregatesMax && accumulators_ + (has_flags_ ? 1 : 0) <= kAccumulatorsMax;
     }
-    // whole: without other parts, which is more than one of several has best.
-    bool fits_narrow(bool whole) const {
+    bool fits_narrow() const {
         const bool is_hash = request_->algorithm == GroupByAlgorithm::kHash;
-        const uint32_t most =
-            whole ? kNarrowValueWordsMax : narrow_part_words(is_hash, request_->key.width / 4, all_short_sums_);
+        const uint32_t most = narrow_part_words(is_hash, request_->key.width / 4, all_short_sums_);
         return fits_accumulators() && column_bytes() <= 4 * most;
     }
     bool fits_rows() const {
@@ -89,7 +87,7 @@ class PartSize {
     int accumulators_ = 0;
     bool has_flags_ = false;
     bool needs_row_number_ = false;
-    bool all_short_sums_ = true;
+    bool all_short_sums_ = true;  // of columns; counts may be beside them
 };
 
 class Parting {
@@ -111,8 +109,8 @@ class Parting {
         }
         PartSize size(request_);
         for (const GroupAggregate& aggregate : request_.aggregates) size.add(aggregate);
-        if (others.empty() ? size.fits_narrow(true) : size.fits_rows()) return {all};
-        cut(narrow, [](const PartSize& part) { return part.fits_narrow(false); });
+        if (others.empty() ? size.fits_narrow() : size.fits_rows()) return {all};
+        cut(narrow, [](const PartSize& part) { return part.fits_narrow(); });
         cut(others, [](const PartSize& part) { return part.fits_rows(); });
         return std::move(parts_);
     }
@@ -164,6 +162,12 @@ class Parting {
 };
 
 }  // namespace
+
+GroupByAlgorithm algorithm_of_parts(const GroupByRequest& request) {
+    const bool has_few_groups = request.expected_groups > 0 && request.expected_groups <= kTablePartsGroupsMax;
+    const bool is_partitioned = request.algorithm == GroupByAlgorithm::kPartitioned;
+    return is_partitioned && has_few_groups ? GroupByAlgorithm::kHash : request.algorithm;
+}
 
 std::vector<std::vector<size_t>> aggregate_parts(const GroupByRequest& request) {
     return Parting(request).run();

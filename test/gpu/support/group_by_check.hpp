@@ -83,8 +83,9 @@ class GroupInput {
     }
 
     cuda::GroupByRequest request(GroupByAlgorithm algorithm, const std::vector<WantedAggregate>& aggregates,
-                                 uint64_t expected_groups) const {
+                                 uint64_t expected_groups, bool in_parts = false) const {
         cuda::GroupByRequest request;
+        request.in_parts = in_parts;
         request.algorithm = algorithm;
         request.rows = host_.rows();
         request.key = {values(0), host_.columns[0].width};
@@ -155,13 +156,14 @@ inline HostTable download_groups(const cuda::GroupByResult& result, uint32_t key
 // Runs the group-by with each algorithm and compares it with the reference.
 inline void check_group_by(const GroupInput& input, const std::vector<WantedAggregate>& aggregates,
                            uint64_t expected_groups, const std::string& what,
-                           const std::vector<GroupByAlgorithm>& algorithms = algorithms_to_check()) {
+                           const std::vector<GroupByAlgorithm>& algorithms = algorithms_to_check(),
+                           bool in_parts = false) {
     const HostTable expected = reference_group_by(input.keyed_rows(), {0}, aggregates);
     std::vector<uint32_t> widths;
     for (size_t c = 1; c < expected.columns.size(); ++c) widths.push_back(expected.columns[c].width);
     for (const GroupByAlgorithm algorithm : algorithms) {
         const cuda::GroupByResult result =
-            cuda::group_by(test_device(), input.request(algorithm, aggregates, expected_groups));
+            cuda::group_by(test_device(), input.request(algorithm, aggregates, expected_groups, in_parts));
         const HostTable actual = download_groups(result, input.host().columns[0].width, widths);
         const std::string difference = row_difference(actual, expected);
         if (difference.empty()) continue;
