@@ -54,7 +54,7 @@ void check_wide(WideInput wide, uint64_t expected_groups, const std::string& wha
 }  // namespace
 
 GPU_TEST("group by in parts: sums of 1 to 20 columns, by keys of either width") {
-    const uint64_t rows = small_or_full(1503, 50003);
+    const uint64_t rows = small_or_full(1503, 5003);
     for (const uint32_t key_width : {4U, 8U}) {
         for (const uint32_t width : {4U, 8U}) {
             WideInput wide;
@@ -74,7 +74,7 @@ GPU_TEST("group by in parts: sums of 1 to 20 columns, by keys of either width") 
 }
 
 GPU_TEST("group by in parts: 1 to 256 aggregates of all kinds, with NULLs and NULL keys") {
-    const uint64_t rows = small_or_full(700, 20000);
+    const uint64_t rows = small_or_full(700, 3000);
     const std::vector<uint64_t> keys = drawn_keys(rows, 90, test_seed());
     const std::vector<uint8_t> key_bits = null_mask(rows, 0.1, test_seed());
     for (const size_t aggregates : {1, 27, 28, 29, 33, 64, 129, 256}) {
@@ -88,7 +88,7 @@ GPU_TEST("group by in parts: 1 to 256 aggregates of all kinds, with NULLs and NU
 }
 
 GPU_TEST("group by in parts: one column with more aggregates than a part takes") {
-    const uint64_t rows = small_or_full(700, 20000);
+    const uint64_t rows = small_or_full(700, 3000);
     WideInput wide;
     wide.table.columns.push_back(group_keys_column(drawn_keys(rows, 90, test_seed()), 4));
     wide.table.columns.push_back(value_column(rows, 4, ValueKind::kSigned, test_seed(), 1));
@@ -104,7 +104,7 @@ GPU_TEST("group by in parts: tables without rows, with one, and with none that h
 }
 
 GPU_TEST("group by in parts: many groups, and keys whose mixed ones lie together") {
-    const uint64_t rows = small_or_full(9000, 1200000);
+    const uint64_t rows = small_or_full(9000, 240000);
     for (const uint32_t key_width : {4U, 8U}) {
         check_wide(mixed_aggregates(drawn_keys(rows, rows / 3, test_seed()), key_width, 12, {4}, 0), rows / 4,
                    "many groups", {GroupByAlgorithm::kHash, GroupByAlgorithm::kPartitioned});

@@ -22,8 +22,11 @@ void fill_keys(cuda::Device& device, const GroupWorkload& workload, uint64_t see
         for_each_row(device, workload.rows,
                      [=] __device__(uint64_t row) { store(keys, width, row, key_of_rank(ranks(stream, row))); });
     } else {
+        const uint64_t order = stream_of(seed, kGroupOrder);
+        const double share = workload.hot_share;
         for_each_row(device, workload.rows, [=] __device__(uint64_t row) {
-            store(keys, width, row, __umul64hi(random64(stream, row), groups));
+            const double unit = static_cast<double>(random64(order, row) >> 11) * 0x1p-53;
+            store(keys, width, row, unit < share ? groups / 3 : __umul64hi(random64(stream, row), groups));
         });
     }
 }

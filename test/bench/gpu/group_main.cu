@@ -20,7 +20,8 @@ cuda::GroupByResult run_product(cuda::Device& device, const GroupWorkload& workl
     request.algorithm = kAlgorithm;
     request.rows = workload.rows;
     request.key = inputs.key;
-    request.expected_groups = workload.groups;
+    request.expected_groups = workload.expected_groups > 0 ? workload.expected_groups : workload.groups;
+    request.in_parts = true;
     for (const cuda::DeviceColumn& column : inputs.payloads) {
         const auto kind = workload.sum ? cuda::GroupAggregateKind::kSum : cuda::GroupAggregateKind::kMax;
         request.aggregates.push_back({kind, cuda::ValueKind::kUnsigned, column});
@@ -89,6 +90,8 @@ std::string group_json(cuda::Device& device, const GroupAlgorithm& algorithm, co
     described.add("key_bytes", uint64_t{workload.key_bytes});
     described.add("payload_bytes", list(workload.payload, [](uint32_t width) { return std::to_string(width); }));
     described.add("rows", workload.rows).add("groups", workload.groups).add("zipf", number(workload.zipf));
+    if (workload.hot_share > 0) described.add("hot_share", number(workload.hot_share));
+    if (workload.expected_groups > 0) described.add("expected_groups", workload.expected_groups);
     if (workload.sum) described.add("aggregate", gpu_test::json_text("sum"));
     if (options.memory_limit > 0) described.add("memory_limit_bytes", options.memory_limit);
     described.add("seed", options.seed);

@@ -13,7 +13,7 @@ namespace {
 using gpu_test::parse_number;
 
 constexpr uint64_t kRowsMax = 1ULL << 31;
-constexpr size_t kPayloadColumnsMax = 7;
+constexpr size_t kPayloadColumnsMax = 256;
 
 std::vector<uint32_t> parse_payload(const std::string& name, const std::string& text) {
     std::vector<uint32_t> widths;
@@ -23,7 +23,7 @@ std::vector<uint32_t> parse_payload(const std::string& name, const std::string& 
         if (width == 4 || width == 8) widths.push_back(static_cast<uint32_t>(width));
     }
     if (!widths.empty() && widths.size() <= kPayloadColumnsMax) return widths;
-    throw std::invalid_argument("Expected 1 to 7 columns of 4 or 8 bytes for " + name + " but received '" + text +
+    throw std::invalid_argument("Expected 1 to 256 columns of 4 or 8 bytes for " + name + " but received '" + text +
                                 "'.");
 }
 
@@ -32,6 +32,13 @@ double parse_exponent(const std::string& text) {
     double value = -1;
     if (stream >> value && stream.eof() && value >= 0 && value <= 4) return value;
     throw std::invalid_argument("Expected 0 to 4 for --zipf but received '" + text + "'.");
+}
+
+double parse_share(const std::string& name, const std::string& text) {
+    std::istringstream stream(text);
+    double value = -1;
+    if (stream >> value && stream.eof() && value >= 0 && value <= 1) return value;
+    throw std::invalid_argument("Expected 0 to 1 for " + name + " but received '" + text + "'.");
 }
 
 bool parse_is_sum(const std::string& text) {
@@ -44,6 +51,7 @@ void check(const GroupBenchOptions& options) {
     expect(workload.key_bytes == 4 || workload.key_bytes == 8, "4 or 8 for --key-bytes");
     expect(workload.rows >= 1 && workload.rows <= kRowsMax, "1 to 2^31 for --rows");
     expect(workload.groups >= 1 && workload.groups <= kRowsMax, "1 to 2^31 for --groups");
+    expect(workload.zipf == 0 || workload.hot_share == 0, "--zipf or --hot-share, not both");
     expect(options.samples >= 1, "at least one of --samples");
     for (const std::string& name : options.algorithms) {
         expect(!workload.sum || name.rfind("cub-", 0) != 0, "--aggregate max for baselines");
@@ -64,6 +72,8 @@ GroupBenchOptions parse_group_options(int count, char** arguments) {
         {"--groups", [&](Text n, Text v) { workload.groups = parse_number(n, v); }},
         {"--aggregate", [&](Text, Text v) { workload.sum = parse_is_sum(v); }},
         {"--zipf", [&](Text, Text v) { workload.zipf = parse_exponent(v); }},
+        {"--hot-share", [&](Text n, Text v) { workload.hot_share = parse_share(n, v); }},
+        {"--expected-groups", [&](Text n, Text v) { workload.expected_groups = parse_number(n, v); }},
         {"--algorithm", [&](Text, Text v) { options.algorithms.push_back(v); }},
         {"--samples", [&](Text n, Text v) { options.samples = parse_number(n, v); }},
         {"--warmup", [&](Text n, Text v) { options.warmup = parse_number(n, v); }},

@@ -12,9 +12,11 @@ struct GroupWorkload {
     uint32_t key_bytes = 4;
     std::vector<uint32_t> payload = {4, 4};  // bytes of each column
     uint64_t rows = 0;
-    uint64_t groups = 0;  // keys are 0 .. groups - 1; with few rows or much skew some do not come
-    bool sum = false;     // the sums of the payloads in 64 bits, not their maxima
-    double zipf = 0;      // exponent of their frequencies, 0 = uniform
+    uint64_t groups = 0;           // keys are 0 .. groups - 1; with few rows or much skew some do not come
+    bool sum = false;              // the sums of the payloads in 64 bits, not their maxima
+    double zipf = 0;               // exponent of their frequencies, 0 = uniform
+    double hot_share = 0;          // share of the rows that have one key, beside uniform ones; 0 = none
+    uint64_t expected_groups = 0;  // what the group-by is told; 0 = the number of keys
 };
 
 struct GroupBenchOptions {
