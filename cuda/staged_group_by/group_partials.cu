@@ -116,7 +116,7 @@ void decide_values(Device& device, const GroupShape& shape, const GroupByRequest
 
 GroupByResult group_partials(Device& device, const GroupShape& shape, const GroupByRequest& request) {
     GroupByResult groups = group_by(device, request);
-    if (groups.sum_overflows != 0) throw Error(ErrorCode::kOverflow, "a sum of integers does not fit 64 bits");
+    if (groups.has_sum_overflow()) throw Error(ErrorCode::kOverflow, "a sum of integers does not fit 64 bits");
     if (!shape.decided.empty()) decide_values(device, shape, request, groups);
     return groups;
 }

@@ -51,7 +51,7 @@ void check_all(const std::vector<uint64_t>& keys, uint64_t expected_groups, cons
 }  // namespace
 
 GPU_TEST("group by skew: Zipf keys") {
-    const uint64_t rows = small_or_full(3001, 40001);
+    const uint64_t rows = small_or_full(3001, 12001);
     for (const double exponent : {0.5, 0.75, 1.0, 1.5, 2.0}) {
         if (!full_suite() && exponent != 1.0) continue;
         check_all(zipf_keys(rows, rows / 8, exponent, test_seed()), rows / 8, "Zipf " + std::to_string(exponent));
@@ -59,7 +59,7 @@ GPU_TEST("group by skew: Zipf keys") {
 }
 
 GPU_TEST("group by skew: one hot key of any share") {
-    const uint64_t rows = small_or_full(3001, 40001);
+    const uint64_t rows = small_or_full(3001, 12001);
     for (const double share : {0.01, 0.1, 0.25, 0.5, 0.9, 1.0}) {
         if (!full_suite() && share != 0.5 && share != 1.0) continue;
         check_all(one_hot_key(rows, share, test_seed()), 0, "hot key of " + std::to_string(share));
@@ -67,7 +67,7 @@ GPU_TEST("group by skew: one hot key of any share") {
 }
 
 GPU_TEST("group by skew: keys that are hot one after the other") {
-    const uint64_t rows = small_or_full(3001, 40001);
+    const uint64_t rows = small_or_full(3001, 12001);
     std::vector<uint64_t> keys;
     for (uint64_t row = 0; row < rows; ++row) {
         keys.push_back(random64(test_seed(), row) % 3 == 0 ? random64(test_seed() + 1, row) % 2000 : row / 1000);

@@ -224,7 +224,7 @@ class PackedGroups {
     }
 
     // Once the attempt has failed rows are left out: a table in GPU memory that is full is walked through in vain. A
-    // way out of the loop over the rows instead took 0.1 ms of 2^27 rows that never need it.
+    // way out of the loop over the rows instead took 0.11 ms of 2^27 rows that never need it (H200, 2^20 groups).
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint32_t first, const Key (&mixed)[kRows]) {
         if (__ldcg(pass_.global.failed) != 0) {
             atomicExch(&shared_.stop, 1U);

@@ -180,8 +180,9 @@ constexpr int narrow_threads(int key_words, int value_words) {
 constexpr bool has_sums_kernel(int key_words, int value_words) {
     return key_words == 1 && (value_words == 1 || value_words == 2);
 }
-// Whether a warp keeps the sums of a hot slot in registers: where these are scarce, of sums alone. With them two maxima
-// of 4 bytes spilled some, and kPartitioned took 0.17 ms more behind its pass (H200, 2^27 rows, 0.68 and 0.85).
+// Whether a warp keeps the sums of a hot slot in registers: where these are scarce, of sums alone. With them the kernel
+// for all aggregates of two words spilled some; what that costs was not told apart from another change, together with
+// which kPartitioned took 0.17 ms more behind its pass (H200, 2^27 rows, two maxima, 0.68 and 0.85).
 constexpr bool has_hot_sums(int key_words, int value_words, bool sums) {
     return sums || value_words > (key_words == 1 ? 2 : 0);
 }
@@ -189,8 +190,9 @@ constexpr int column_threads(int key_words, int value_words, bool sums) {
     return sums ? 1024 : narrow_threads(key_words, value_words);
 }
 // Words of the columns of a part (aggregate_parts.hpp). H200, 2^27 rows of 4-byte keys and columns, sums of 1, 2, 3 and
-// 4 columns: kHash with 64 groups 0.48, 0.61, 1.25 and 1.55 ms, with 2^14 1.14 and 1.75 for 1 and 2; kPartitioned with
-// 2^14 1.63, 2.37, 3.10 and 4.07, with 2^24 2.68, 3.77, 5.82 and 7.19. Maxima of 2 and 4, kHash: 0.56 and 0.88.
+// 4 columns: kHash with 64 groups 0.48, 0.61, 1.25 and 1.55 ms (two parts of 2: 1.24), with 2^14 1.14 and 1.75 for 1
+// and 2; kPartitioned with 2^14 1.63, 2.37, 3.10 and 3.24, with 2^24 2.68, 3.77, 5.82 and 6.30. Maxima of 2 and 4,
+// kHash: 0.56 and 0.88.
 constexpr uint32_t narrow_part_words(bool is_hash, uint32_t key_words, bool sums) {
     return is_hash && key_words == 1 && sums ? 2 : kNarrowValueWordsMax;
 }
@@ -199,7 +201,8 @@ constexpr uint32_t narrow_part_words(bool is_hash, uint32_t key_words, bool sums
 constexpr uint64_t kTablePartsGroupsMax = 20000;
 // kPartitioned: rows of 12 bytes and what becomes of them spill with 64 registers and with 72. H200, 2^18 groups, the
 // whole group-by: 3.52 ms by pairs with 768 threads, 3.88 by buckets of four with more threads. Which of the two it is
-// was not told apart. Sums of four columns alone have threads with 80 registers, too.
+// was not told apart. Sums of four columns alone have threads with 80 registers, too: they spill, but with 512 threads
+// of 128 the same group-by took 7.19 ms instead of 6.30 (H200, 2^27 rows, 2^24 groups).
 constexpr bool has_packed_sums_kernel(int key_words, int value_words) {
     return has_sums_kernel(key_words, value_words) || (key_words == 1 && value_words == 4);
 }

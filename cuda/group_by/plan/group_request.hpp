@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -43,6 +44,10 @@ struct GroupByResult {
     std::vector<Allocation> present;
     // Per aggregate: a sum of integers of some group does not fit 64 bits, for which the CPU engine throws.
     std::vector<bool> sum_overflows;
+
+    bool has_sum_overflow() const {
+        return std::find(sum_overflows.begin(), sum_overflows.end(), true) != sum_overflows.end();
+    }
 };
 
 }}  // namespace spillway::cuda::grouping

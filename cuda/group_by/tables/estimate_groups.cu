@@ -64,13 +64,15 @@ __global__ void __launch_bounds__(kEstimateThreads)
 using Registers = std::array<uint32_t, kRegisters>;
 using HalfRegisters = std::array<Registers, kHalves>;
 
+// A power for each length and not for each register, of which there are thousands: the device waits meanwhile.
 double estimate_of(const Registers& longest) {
+    std::array<uint32_t, 34> registers_of = {};
+    for (const uint32_t length : longest) ++registers_of[length];
     double sum = 0;
-    double empty = 0;
-    for (const uint32_t length : longest) {
-        sum += std::exp2(-static_cast<double>(length));
-        if (length == 0) ++empty;
+    for (int length = 0; length < static_cast<int>(registers_of.size()); ++length) {
+        sum += std::ldexp(static_cast<double>(registers_of[length]), -length);
     }
+    const double empty = registers_of[0];
     constexpr double kCount = kRegisters;
     const double raw = 0.7213 / (1 + 1.079 / kCount) * kCount * kCount / sum;
     return raw <= 2.5 * kCount && empty > 0 ? kCount * std::log(kCount / empty) : raw;

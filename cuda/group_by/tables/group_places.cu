@@ -4,8 +4,8 @@
 // they write lies close together, for one group-by as for the next, and comes from the L2 cache. Keys that are chosen
 // so that their mixed ones lie together are seen by their walks, and slots then follow a hash of them.
 // Bytes: the table cleared, keys read and a slot written each; then for each part keys and a slot read, and each value
-// read once and written once. 2^24 groups with 4-byte keys and four sums: 0.4 GB to fill, 1.3 per part, expected 0.6 ms
-// and 0.5.
+// read once and written once. 2^24 groups with 4-byte keys, parts of four sums and of two: 0.4 GB to fill and 2.2 for
+// both, 0.65 ms at 3.98 TB/s; on an H200 it takes 1.9 ms in all.
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "device/published.hpp"
