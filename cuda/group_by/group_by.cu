@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "device/device.hpp"
 #include "device/launch.hpp"
@@ -323,10 +324,9 @@ class GroupBy {
 }  // namespace
 
 GroupByResult group_by(Device& device, const GroupByRequest& request) {
-    if (aggregate_parts(request).size() <= 1) return GroupBy(device, request).run();
-    GroupByRequest wide = request;
-    wide.algorithm = algorithm_of_parts(request);
-    return group_in_parts(device, wide, aggregate_parts(wide), &group_by);
+    const std::vector<std::vector<size_t>> parts = aggregate_parts(request);
+    if (parts.size() <= 1) return GroupBy(device, request).run();
+    return group_in_parts(device, request, parts, &group_by);
 }
 
 }}  // namespace spillway::cuda::grouping

@@ -163,12 +163,6 @@ class Parting {
 
 }  // namespace
 
-GroupByAlgorithm algorithm_of_parts(const GroupByRequest& request) {
-    const bool has_few_groups = request.expected_groups > 0 && request.expected_groups <= kTablePartsGroupsMax;
-    const bool is_partitioned = request.algorithm == GroupByAlgorithm::kPartitioned;
-    return is_partitioned && has_few_groups ? GroupByAlgorithm::kHash : request.algorithm;
-}
-
 std::vector<std::vector<size_t>> aggregate_parts(const GroupByRequest& request) {
     return Parting(request).run();
 }

@@ -8,9 +8,6 @@
 
 namespace spillway::cuda { inline namespace grouping {
 
-// The algorithm that does a request in several parts best.
-GroupByAlgorithm algorithm_of_parts(const GroupByRequest& request);
-
 // The aggregates of a request, by their places there, in parts that a group-by each is made of. One part where the
 // request does not allow for more or is not too wide for one. Aggregates that the kernels of the commonest shapes have
 // (narrow_plan.hpp) are in parts that they take; other parts have rows that partitions carry and tiles stage whole.

@@ -197,9 +197,6 @@ constexpr int column_threads(int key_words, int value_words, bool sums) {
 constexpr uint32_t narrow_part_words(bool is_hash, uint32_t key_words, bool sums) {
     return is_hash && key_words == 1 && sums ? 2 : kNarrowValueWordsMax;
 }
-// Parts of kPartitioned are left to kHash up to so many groups, whose tables are two slices of 20-byte slots, 227 KiB
-// each and nine tenths full. H200, 10 sums, 2^14 groups: 8.78 ms instead of 10.7.
-constexpr uint64_t kTablePartsGroupsMax = 20000;
 // kPartitioned: rows of 12 bytes and what becomes of them spill with 64 registers and with 72. H200, 2^18 groups, the
 // whole group-by: 3.52 ms by pairs with 768 threads, 3.88 by buckets of four with more threads. Which of the two it is
 // was not told apart. Sums of four columns alone have threads with 80 registers, too: they spill, but with 512 threads
