@@ -60,6 +60,7 @@ std::vector<DeviceConstant> device_constants() {
         {"groupNarrowSlicesOfOneWord", column_groups_slices_max(1)},
         {"groupNarrowSlicesOfTwoWords", column_groups_slices_max(2)},
         {"groupNarrowValueWordsMax", kNarrowValueWordsMax},
+        {"groupHashSumPartWords", narrow_part_words(true, 1, true)},
         {"spilledGroupChunks", kGroupChunks},
         {"mergedRowsPerRow", 1 + kGroupByRowsPerRow},
         {"filterBits", kFilterBits},

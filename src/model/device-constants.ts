@@ -41,6 +41,7 @@ export const deviceConstants = {
     groupNarrowSlicesOfOneWord: 2,
     groupNarrowSlicesOfTwoWords: 3,
     groupNarrowValueWordsMax: 4,
+    groupHashSumPartWords: 2,
     spilledGroupChunks: 4,
     mergedRowsPerRow: 5,
     filterBits: 4,

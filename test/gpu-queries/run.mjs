@@ -29,6 +29,7 @@ import { openResults } from "./open-results.mjs";
 import { outOfCoreVariants } from "./out-of-core-variants.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
 import { residentMemory } from "./resident-memory.mjs";
+import { wideRows } from "./wide.mjs";
 
 const joinAlgorithm = options["join-algorithm"];
 /** The CPU engine's own way is the reference of all of them. */
@@ -217,6 +218,7 @@ const parts = {
     groups,
     algorithms,
     chains,
+    wide: wideRows,
     "key-twice": keyTwice,
     pieces: (_, cpu) => pieces(cpu),
     "out-of-core": (_, cpu) => outOfCore(cpu),

@@ -4,7 +4,7 @@ import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import type { PhaseMs } from "../../plan/device-choice.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
-import { packedRowBytes, type DeviceGroupShape } from "./shapes.js";
+import { packedRowBytes, wholeRowBytesMax, type DeviceGroupShape } from "./shapes.js";
 
 interface Context {
     readonly shape: DeviceGroupShape;
@@ -33,6 +33,50 @@ function hasNarrowKernel({ values, narrow }: DeviceGroupShape): boolean {
     return narrow && wordsFit && columns.every((width) => width === 4 || width === 8);
 }
 
+/** Bytes of columns that a group-by of several parts takes at a time (cuda/group_by/plan/aggregate_parts.hpp). */
+function partBytes(shape: DeviceGroupShape, hashed: boolean): number {
+    const { keyBytes, values, narrow, extremes } = shape;
+    if (!narrow || values.some((width) => width !== 0 && width !== 4 && width !== 8))
+        return wholeRowBytesMax - keyBytes;
+    const sumsOfWords = !extremes && values.every((width) => width !== 8);
+    const { groupHashSumPartWords, groupNarrowValueWordsMax } = deviceConstants;
+    return 4 * (hashed && keyBytes === 4 && sumsOfWords ? groupHashSumPartWords : groupNarrowValueWordsMax);
+}
+
+/** The aggregates in parts that are a group-by each; one part of all where their columns fit the kernels for them. */
+function partsOf(shape: DeviceGroupShape, hashed: boolean): DeviceGroupShape[] {
+    const { narrow, values } = shape;
+    const wholeBytes = narrow ? 4 * deviceConstants.groupNarrowValueWordsMax : wholeRowBytesMax - shape.keyBytes;
+    const most = partBytes(shape, hashed);
+    if (sumOf(values) <= Math.min(most, wholeBytes)) return [shape];
+    const parts: number[][] = [[]];
+    for (const width of values) {
+        const last = parts.at(-1) as number[];
+        if (last.length > 0 && sumOf(last) + width > most) parts.push([width]);
+        else last.push(width);
+    }
+    return parts.map((part) => ({ ...shape, values: part }));
+}
+
+/** Groups of a part are found by their keys, and their aggregates moved into the order of the first part's. */
+function orderMs(part: DeviceGroupShape, memory: MemoryCost): number {
+    const { groups, keyBytes, values } = part;
+    const tableBytes = 2 * groups * (keyBytes + rowNumberBytes(groups));
+    return memory.randomReads(groups, tableBytes) + memory.sequential(groups * (keyBytes + 16 * values.length));
+}
+
+/** Phases of all parts together. */
+function inParts(parts: readonly DeviceGroupShape[], memory: MemoryCost, one: (context: Context) => PhaseMs): PhaseMs {
+    const sum = { transformMs: 0, matchMs: 0, materializeMs: 0 };
+    for (const [number, shape] of parts.entries()) {
+        const { transformMs, matchMs, materializeMs } = one({ shape, memory });
+        sum.transformMs += transformMs;
+        sum.matchMs += matchMs;
+        sum.materializeMs += materializeMs + (number > 0 ? orderMs(shape, memory) : 0);
+    }
+    return sum;
+}
+
 /** Rows that those kernels look up and add in a time: wider rows have as many more words to do it with. */
 function narrowRowsPerMs({ shape, memory }: Context): number {
     const rowBytes = shape.keyBytes + sumOf(shape.values);
@@ -57,10 +101,19 @@ function groupsOfTable(shape: DeviceGroupShape, memory: MemoryCost): number {
     return (memory.speeds.deviceBlockBytes * tablesOf(shape).fill) / slotBytes(shape);
 }
 
-/** Passes over the rows by which the groups fit the shared memory of a block; undefined: they do not. */
+function slicesOfPart(part: DeviceGroupShape, memory: MemoryCost): number | undefined {
+    const slices = Math.ceil(Math.max(1, part.groups / groupsOfTable(part, memory)));
+    return slices <= tablesOf(part).slices ? slices : undefined;
+}
+
+/**
+ * Passes over the rows by which the groups fit the shared memory of a block, of the widest part of the aggregates;
+ * undefined: they do not.
+ */
 export function hashSlices(shape: DeviceGroupShape, memory: MemoryCost): number | undefined {
-    const slices = Math.ceil(Math.max(1, shape.groups / groupsOfTable(shape, memory)));
-    return slices <= tablesOf(shape).slices ? slices : undefined;
+    const slices = partsOf(shape, true).map((part) => slicesOfPart(part, memory) ?? Infinity);
+    const most = Math.max(...slices);
+    return Number.isFinite(most) ? most : undefined;
 }
 
 function inputBytes({ rows, keyBytes, values }: DeviceGroupShape): number {
@@ -84,7 +137,7 @@ function aggregateRows({ shape, memory }: Context): number {
 function hash(context: Context): PhaseMs {
     const { shape, memory } = context;
     const { speeds } = memory;
-    const slices = hashSlices(shape, memory);
+    const slices = slicesOfPart(shape, memory);
     if (slices === undefined) return partitionedRows(context);
     const fill = (shape.groups * slotBytes(shape)) / (slices * speeds.deviceBlockBytes);
     const perMs = hasNarrowKernel(shape) ? narrowRowsPerMs(context) / searchFactor(fill) : speeds.deviceGroupRowsPerMs;
@@ -176,9 +229,9 @@ export function groupPhases(algorithm: DeviceGroupAlgorithm, shape: DeviceGroupS
     const context = { shape, memory };
     switch (algorithm) {
         case "hgb":
-            return hash(context);
+            return inParts(partsOf(shape, true), memory, hash);
         case "pgb-tr":
-            return partitionedRows(context);
+            return inParts(partsOf(shape, false), memory, partitionedRows);
         case "pgb-ur":
             return partitionedKeys(context);
         case "sgb-ur":
