@@ -17,7 +17,7 @@
 //
 // One column of each side is partitioned before keys are joined, the others when they are gathered, one at a time: any
 // number of columns takes the memory of one. kRadixHash, which users know as phj-tr, differs in that it moves whole
-// rows at once; it has no gathers, but no more columns than fit a row of 32 bytes.
+// rows at once, without gathers, and the columns of rows above 32 bytes in packs, by the first pass alone.
 //
 // 2^27 x 2^27 rows, 4-byte keys, two 4-byte payloads per side, all rows match once. Per side keys are mixed (8 bytes
 // per row), and each payload is sorted with them by 16 bits: 4 bytes for the histograms and 2 * 16 for the passes, 36;
