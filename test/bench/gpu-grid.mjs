@@ -80,6 +80,8 @@ export function gridWorkloads({ operator, grids, targets_ms = {} }) {
     const withTarget = (workload) =>
         targets_ms[workload.name] === undefined ? workload : { ...workload, target_ms: targets_ms[workload.name] };
     const cells = grids.flatMap((axes) => [...product(axes)].map(cell).map(withTarget));
+    const unknown = Object.keys(targets_ms).find((name) => cells.every((workload) => workload.name !== name));
+    if (unknown !== undefined) throw new Error(`There is no cell with the name '${unknown}' for its target.`);
     return [...new Map(cells.map((workload) => [workload.name, workload])).values()];
 }
 
