@@ -19,10 +19,12 @@ export interface DeviceRuns {
     /** Counts by npj: of a table that fits the cache and of one far beyond it, by hardly any probe row, and by many. */
     near?: Accesses | undefined;
     far?: Accesses | undefined;
-    /** Group-bys of `rows` rows with a thousand groups: minima of two 4-byte columns, and sums of two 8-byte ones. */
+    /**
+     * Group-bys of `rows` rows with a thousand groups: minima of two 4-byte columns, and any value of an 8-byte one by an
+     * 8-byte key, in tables and of partitioned rows.
+     */
     extremes?: Phases | undefined;
-    sums?: Phases | undefined;
-    /** The minima by pgb-tr. */
+    others?: Phases | undefined;
     partitioned?: Phases | undefined;
 }
 export interface Accesses {
@@ -152,12 +154,11 @@ export class DeviceSolver {
     }
 
     #groups(): void {
-        const { extremes, sums, partitioned } = this.runs;
+        const { extremes, others, partitioned } = this.runs;
         const { rows } = this;
         if (extremes !== undefined) this.#set("device_group_narrow_rows_per_ms", rows / extremes.match);
-        if (sums !== undefined) this.#set("device_group_rows_per_ms", rows / sums.match);
-        // Packed rows have 32 bytes here, and the figure is that of 16.
-        const packed = rows * 2;
-        if (partitioned !== undefined) this.#set("device_group_partition_rows_per_ms", packed / partitioned.match);
+        if (others !== undefined) this.#set("device_group_rows_per_ms", rows / others.match);
+        // Packed rows have 16 bytes at most, for which the figure is.
+        if (partitioned !== undefined) this.#set("device_group_partition_rows_per_ms", rows / partitioned.match);
     }
 }

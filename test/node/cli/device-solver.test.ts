@@ -33,8 +33,9 @@ class PredictedRuns {
 
     group(algorithm: DeviceGroupAlgorithm, values: number[], extremes: boolean): Phases {
         const keyBytes = values[0]!;
-        const shape = { rows, groups: 1000, keyBytes, values, extremes, heaviestShare: 0.001, sorted: false };
-        return this.#phases(chooseDeviceGroupBy({ ...shape, narrow: true, algorithms: [algorithm] }, this.speeds));
+        const shape = { rows, groups: 1000, keyBytes, values, extremes, narrow: extremes, sorted: false };
+        const all = { ...shape, heaviestShare: 0.001, algorithms: [algorithm] };
+        return this.#phases(chooseDeviceGroupBy(all, this.speeds));
     }
 
     accesses(buildRows: number, probeRows: number) {
@@ -54,8 +55,8 @@ class PredictedRuns {
             near: this.accesses(rows / 16, rows),
             far: this.accesses(rows * 4, rows * 4),
             extremes: this.group("hgb", [4, 4], true),
-            sums: this.group("hgb", [8, 8, 8], false),
-            partitioned: this.group("pgb-tr", [8, 8, 8], false)
+            others: this.group("hgb", [8], false),
+            partitioned: this.group("pgb-tr", [8], false)
         };
     }
 
