@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins of many columns and group-bys of many aggregates in GPU memory, across the widths at which rows, packs and parts
-// of aggregates change.
+// Joins of many columns and group-bys of many aggregates in GPU memory, across the widths at which rows, packs and
+// parts of aggregates change.
 import {
     Bool,
     DateDay,

@@ -20,8 +20,8 @@ export interface DeviceRuns {
     near?: Accesses | undefined;
     far?: Accesses | undefined;
     /**
-     * Group-bys of `rows` rows with a thousand groups: minima of two 4-byte columns, and any value of an 8-byte one by an
-     * 8-byte key, in tables and of partitioned rows.
+     * Group-bys of `rows` rows with a thousand groups: minima of two 4-byte columns, and any value of an 8-byte one by
+     * an 8-byte key, in tables and of partitioned rows.
      */
     extremes?: Phases | undefined;
     others?: Phases | undefined;
