@@ -45,10 +45,9 @@ function partBytes(shape: DeviceGroupShape, hashed: boolean): number {
 
 /** The aggregates in parts that are a group-by each; one part of all where their columns fit the kernels for them. */
 function partsOf(shape: DeviceGroupShape, hashed: boolean): DeviceGroupShape[] {
-    const { narrow, values } = shape;
-    const wholeBytes = narrow ? 4 * deviceConstants.groupNarrowValueWordsMax : wholeRowBytesMax - shape.keyBytes;
+    const { values } = shape;
     const most = partBytes(shape, hashed);
-    if (sumOf(values) <= Math.min(most, wholeBytes)) return [shape];
+    if (sumOf(values) <= most) return [shape];
     const parts: number[][] = [[]];
     for (const width of values) {
         const last = parts.at(-1) as number[];
