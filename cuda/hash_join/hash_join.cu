@@ -40,24 +40,23 @@ class HashJoin {
             block_room(device.properties(), build.layout.key_words, build.layout.row_words, build.radix_bits);
         pass_.build_capacity = room.rows;
         pass_.buckets = room.buckets;
-        pass_.probe_unit_rows = probe_unit_rows(extent.part != nullptr ? extent.part->rows[1] : stored_rows(probe),
-                                                pass_.partitions, device.properties().multiprocessors);
         counters_ = device.memory().allocate(sizeof(Counters), "join counters");
         auto* const counters = counters_.as<Counters>();
         pass_.next_unit = &counters->next_unit;
         pass_.output.out.matches = &counters->matches;
         pass_.output.out.reserved_rows = &counters->reserved;
-        plan_units();
         allocate_marks();
     }
 
     uint64_t count() {
+        plan_units(0);
         run(true);
         return read_counters().matches;
     }
 
     JoinResult materialize(const std::vector<JoinOutputColumn>& output, uint64_t expected_rows, OutputPlan plan) {
         if (plan == OutputPlan::kCountFirst) expected_rows = count();
+        plan_units(expected_rows);
         JoinColumns columns(build_.layout, probe_.layout, output);
         for (;;) {
             JoinResult result = allocate(columns, expected_rows);
@@ -94,8 +93,13 @@ class HashJoin {
         pass_.probe.end = part.end[1];
     }
 
-    void plan_units() {
+    // pairs: that are expected; 0: nobody knows.
+    void plan_units(uint64_t pairs) {
         const PhaseScope match(device_, Phase::kMatch);
+        pairs_ = pairs;
+        const uint64_t probe_rows = extent_.part != nullptr ? extent_.part->rows[1] : stored_rows(probe_);
+        const auto multiprocessors = static_cast<uint64_t>(device_.properties().multiprocessors);
+        pass_.probe_unit_rows = probe_unit_rows(probe_rows, pass_.partitions, multiprocessors, pairs);
         units_ = first_units(device_, pass_);
         pass_.first_unit = units_.as<const uint64_t>();
     }
@@ -148,7 +152,7 @@ class HashJoin {
 
     // Rows and what is between partitions.
     static uint64_t stored_rows(const PartitionedRows& rows) { return rows.data.bytes() / rows.layout.row_bytes(); }
-    uint64_t blocks() const { return join_blocks(device_, stored_rows(build_) + stored_rows(probe_)); }
+    uint64_t blocks() const { return join_blocks(device_, stored_rows(build_) + stored_rows(probe_) + pairs_); }
 
     void run(bool count_only) {
         const PhaseScope match(device_, Phase::kMatch);
@@ -214,6 +218,7 @@ class HashJoin {
     const PartitionedRows& probe_;
     const JoinExtent& extent_;
     JoinPass pass_;
+    uint64_t pairs_ = 0;
     Allocation counters_;
     Allocation units_;
     Allocation holes_;

@@ -32,6 +32,15 @@ constexpr uint32_t kProbeUnitRowsMax = 1U << 16;  // rows of a unit have numbers
 constexpr uint32_t kProbeUnitRowsMin = 512;
 // Units may be this much larger than an even share, so that an uneven partition does not have one too many.
 constexpr double kProbeUnitSlack = 1.1;
+// Where partitions are enough for all multiprocessors, units of a partition that has more rows than others, as those of
+// a hot key do, have no more than so many times the mean partition's.
+constexpr double kProbeUnitUneven = 2;
+// Where probe rows have several matches each, a unit has as many rows as have its share of the pairs: so many units
+// for each multiprocessor, but none of fewer pairs than these, which take some twenty times as long as the table, and
+// none of fewer rows (a multiple of kRegionAlignRows).
+constexpr uint64_t kPairUnitsPerMultiprocessor = 8;
+constexpr double kUnitPairsMin = 1 << 16;
+constexpr uint32_t kProbeUnitRowsOfPairsMin = 32;
 
 // Probe rows per thread whose loads are under way together, by row words: what registers hold twice, for these rows and
 // for the next. 0 words: keys alone.

@@ -24,12 +24,20 @@ __global__ void count_units(const __grid_constant__ JoinPass pass, uint64_t* uni
 
 }  // namespace
 
-uint32_t probe_unit_rows(uint64_t probe_rows, uint64_t partitions, uint64_t multiprocessors) {
-    const uint64_t parts = partitions == 0 ? 0 : multiprocessors / partitions;
-    if (parts < 2) return kProbeUnitRowsMax;
-    const double share = static_cast<double>(probe_rows) / static_cast<double>(partitions * parts) * kProbeUnitSlack;
-    const auto rows = static_cast<uint64_t>(std::min<double>(share, kProbeUnitRowsMax)) / kRegionAlignRows;
-    return std::max(static_cast<uint32_t>(rows * kRegionAlignRows), kProbeUnitRowsMin);
+uint32_t probe_unit_rows(uint64_t probe_rows, uint64_t partitions, uint64_t multiprocessors, uint64_t pairs) {
+    if (partitions == 0 || probe_rows == 0) return kProbeUnitRowsMin;
+    const auto rows = static_cast<double>(probe_rows);
+    const double mean = rows / static_cast<double>(partitions);
+    const uint64_t parts = multiprocessors / partitions;
+    const double even = parts < 2 ? mean * kProbeUnitUneven : mean / static_cast<double>(parts) * kProbeUnitSlack;
+    double most = std::max(std::min<double>(even, kProbeUnitRowsMax), static_cast<double>(kProbeUnitRowsMin));
+    if (pairs > probe_rows) {
+        const auto all = static_cast<double>(pairs);
+        const double share = all / static_cast<double>(multiprocessors * kPairUnitsPerMultiprocessor);
+        const double unit_pairs = std::max<double>(share, kUnitPairsMin);
+        most = std::max(std::min(most, rows * unit_pairs / all), static_cast<double>(kProbeUnitRowsOfPairsMin));
+    }
+    return static_cast<uint32_t>(most) / kRegionAlignRows * kRegionAlignRows;
 }
 
 Allocation first_units(Device& device, const JoinPass& pass) {

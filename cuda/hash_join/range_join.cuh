@@ -50,36 +50,39 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
         return Workers::any(threadIdx.x < unit_.build_count && ranges.repeats(threadIdx.x));
     }
 
-    // `rounds` rounds of batches of all warps, whose first is in rows_, then a row per lane.
+    // `rounds` rounds of batches of all warps, whose first is in rows_, then a row per lane. Rows that are too few for
+    // all lanes are shared out among all warps: each may have thousands of matches.
     __device__ void probe_ranges(const Ranges& ranges, uint32_t rounds) {
-        if (rounds == 0) rows_.load_one(threadIdx.x);
-        for (uint32_t round = 0;; ++round) {
+        const uint32_t done = rounds * kJoinWarps * Probe::kBatchRows;
+        const uint32_t left = unit_.probe_count > done ? unit_.probe_count - done : 0;
+        const uint32_t turns = (left + kJoinThreads - 1) / kJoinThreads;
+        const uint32_t lanes = turns == 0 ? 0 : (left + turns * kJoinWarps - 1) / (turns * kJoinWarps);
+        const auto first_of = [&](uint32_t turn) { return done + (turn * kJoinWarps + warp_index()) * lanes; };
+        if (rounds == 0 && lane_index() < lanes) rows_.load_one(first_of(0) + lane_index());
+        for (uint32_t round = 0; round < rounds + turns; ++round) {
             const bool batch = round < rounds;
-            const uint32_t first = batch ? (round * kJoinWarps + warp_index()) * Probe::kBatchRows
-                                         : rounds * kJoinWarps * Probe::kBatchRows + (round - rounds) * kJoinThreads +
-                                               warp_index() * kWarpThreads;
-            if (!batch && first >= unit_.probe_count) break;
             Probe rows = rows_;
             if (round + 1 < rounds) {
                 rows_.load((round + 1) * kJoinWarps + warp_index());
-            } else {
-                const uint32_t left = rounds * kJoinWarps * Probe::kBatchRows + (round + 1 - rounds) * kJoinThreads;
-                rows_.load_one(left + threadIdx.x);
+            } else if (lane_index() < lanes) {
+                rows_.load_one(first_of(round + 1 - rounds) + lane_index());
             }
-            probe_rows(ranges, rows, first, batch);
+            const uint32_t first =
+                batch ? (round * kJoinWarps + warp_index()) * Probe::kBatchRows : first_of(round - rounds);
+            probe_rows(ranges, rows, first, batch ? kWarpThreads : lanes, batch);
         }
         this->write_rest_of_queue();
     }
 
   private:
-    // Rows from `first` on: the batch, or one per lane.
-    __device__ void probe_rows(const Ranges& ranges, Probe& rows, uint32_t first, bool batch) {
+    // Rows from `first` on: the batch, or one for each of some lanes.
+    __device__ void probe_rows(const Ranges& ranges, Probe& rows, uint32_t first, uint32_t lanes, bool batch) {
         const uint32_t lane_step = batch ? kLaneStep : 1;
         uint32_t found[kRows];
 #pragma unroll
         for (int u = 0; u < kRows; ++u) {
             const uint32_t number = first + lane_index() * lane_step + u * Probe::kNumberStep;
-            const bool there = number < unit_.probe_count && (batch || u == 0);
+            const bool there = number < unit_.probe_count && (batch || u == 0) && lane_index() < lanes;
             found[u] = there ? ranges.range_of(Base::Table::key_of(rows.words[u])) : 0;
         }
         const int turns = batch ? kRows : 1;

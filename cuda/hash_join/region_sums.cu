@@ -59,7 +59,7 @@ void RegionSums::add(const RegionRows& build, const RegionRows& probe, uint64_t 
     pass_.build_capacity = tables_.perfect ? kPerfectBuildRows : room.rows;
     pass_.buckets = room.buckets;
     if (tables_.buckets > 0) pass_.chain_buckets = tables_.buckets;
-    pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, taken);
+    pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, taken, 0);
     const Allocation units = first_units(device_, pass_);
     pass_.first_unit = units.as<const uint64_t>();
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(pass_.next_unit, 0, sizeof(uint64_t), device_.stream()));
