@@ -71,10 +71,16 @@ type PeerSpeed = (typeof deviceFigures)[(typeof peerFigures)[number]];
 
 type FiguresOf<T extends Record<string, string>> = Readonly<Record<T[keyof T], number>>;
 
-/** How the times of one phase of an algorithm differ from what its bytes and accesses say: fitted to measured runs. */
+/**
+ * How the times of one phase of an algorithm differ from what its bytes and accesses say, fitted to measured runs: they
+ * take `factor` times as long, and what comes on top is a time of the phase, one of each column, pack or part that it
+ * takes after another, and one of each value that it writes.
+ */
 export interface PhaseFit {
     readonly factor: number;
     readonly fixed_ms: number;
+    readonly step_ms?: number | undefined;
+    readonly value_ns?: number | undefined;
 }
 export type AlgorithmFits = Readonly<Record<string, Readonly<Record<string, PhaseFit>>>>;
 
@@ -117,7 +123,13 @@ function schemaOf(z: typeof Zod.z, found: object): Zod.ZodType<Record<string, un
         Object.fromEntries(Object.keys(figures).map((figure) => [figure, z.number().positive()] as const));
     const has = (figures: object): boolean => Object.keys(figures).some((figure) => Object.hasOwn(found, figure));
     const [host, gpu] = [has(hostFigures), has(deviceFigures)];
-    const fit = z.strictObject({ factor: z.number().positive(), fixed_ms: z.number().nonnegative() });
+    const more = z.number().nonnegative();
+    const fit = z.strictObject({
+        factor: z.number().positive(),
+        fixed_ms: more,
+        step_ms: more.optional(),
+        value_ns: more.optional()
+    });
     return z.strictObject({
         name: z.string(),
         device: z.string().optional(),

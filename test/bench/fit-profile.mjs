@@ -2,16 +2,19 @@
 /**
  * node test/bench/fit-profile.mjs [options]: fits what a machine profile says of each algorithm (device_algorithms) to
  * the results of an experiment that ran all of them: a factor on the time that bytes and accesses take by the figures
- * of the GPU, and a time that comes on top however few rows there are. Exit code 2: there is nothing to fit to.
+ * of the GPU, and times that come on top: one of the phase, one of each column, pack or part, one of each value. Of
+ * workloads that are drawn, those that models are judged by are left out. Exit code 2: there is nothing to fit to.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
+import { useOf } from "./gpu-drawn.mjs";
 import { built, readCells, root, shapeOf } from "./model-shapes.mjs";
 
 const help = `node test/bench/fit-profile.mjs [options]
-  --results FILE   default: docs/results/h200/in-core-grid.json
+  --results FILE   default: in-core-picks.json, in-core-wide.json and in-core-skew.json of docs/results/h200; may be
+                   said several times
   --profile FILE   default: configs/machines/h200.yaml
   --write          changes the profile; without it the fit is printed`;
 
@@ -19,27 +22,30 @@ const phaseKeys = { transform: "transformMs", match: "matchMs", materialize: "ma
 const phases = Object.keys(phaseKeys);
 
 /**
- * Factor f and fixed time c with the least sum of squared relative errors of f x + c for y; neither is negative, and
- * the factor is none that an outlier of one cell makes.
+ * Coefficients that are not negative, of columns of `rows`, with the least sum of squared relative errors of their sums
+ * for `actual`: coordinate descent, which needs no more than a few columns.
  */
-export function fitLine(points) {
-    let [xx, x, xy, one, y] = [0, 0, 0, 0, 0];
-    for (const point of points) {
-        const weight = 1 / point.actual ** 2;
-        xx += weight * point.predicted ** 2;
-        x += weight * point.predicted;
-        xy += weight * point.predicted * point.actual;
-        one += weight;
-        y += weight * point.actual;
+export function fitSums(rows, actual) {
+    const scaled = rows.map((row, i) => row.map((value) => value / actual[i]));
+    const columns = rows[0]?.length ?? 0;
+    const found = new Array(columns).fill(0);
+    const left = new Array(rows.length).fill(1);
+    const squares = found.map((_, column) => scaled.reduce((sum, row) => sum + row[column] ** 2, 0));
+    let moved = Infinity;
+    for (let turn = 0; turn < 20_000 && moved > 1e-12; turn++) {
+        moved = 0;
+        for (let column = 0; column < columns; column++) {
+            if (squares[column] === 0) continue;
+            const slope = scaled.reduce((sum, row, i) => sum + row[column] * left[i], 0);
+            const next = Math.max(0, found[column] + slope / squares[column]);
+            const step = next - found[column];
+            if (step === 0) continue;
+            scaled.forEach((row, i) => (left[i] -= step * row[column]));
+            found[column] = next;
+            moved = Math.max(moved, step ** 2 * squares[column]);
+        }
     }
-    const determinant = xx * one - x * x;
-    // Cells of one size say nothing of a fixed time.
-    const line =
-        determinant > 1e-9 * xx * one
-            ? { factor: (xy * one - x * y) / determinant, fixed_ms: (xx * y - x * xy) / determinant }
-            : { factor: xy / xx, fixed_ms: 0 };
-    if (line.factor > 0 && line.fixed_ms >= 0) return line;
-    return line.factor <= 0 ? { factor: 1e-3, fixed_ms: y / one } : { factor: xy / xx, fixed_ms: 0 };
+    return found;
 }
 
 /** Phases whose times were measured together, each with that time. */
@@ -56,36 +62,58 @@ function measuredTogether({ phases: measured = {}, median_ms }) {
 
 const rounded = (value) => Number(value.toPrecision(4));
 
-/** Fits of one algorithm. A fixed time of phases that were measured together is that of one that is always there. */
+/** Factor, time per step and time per million values of each of some phases, behind the fixed time of all of them. */
+function fitTogether(names, points) {
+    const row = ({ predicted }) => [
+        1,
+        ...names.flatMap((name) => {
+            const { steps, values } = predicted.counts[name];
+            return [predicted[phaseKeys[name]], steps, values / 1e6];
+        })
+    ];
+    const [fixed, ...others] = fitSums(
+        points.map(row),
+        points.map(({ actual }) => actual)
+    );
+    // The fixed time is that of a phase that is always there.
+    const carrier = names.includes("match") ? "match" : names[0];
+    return names.map((name, i) => {
+        const [factor, step, value] = others.slice(3 * i, 3 * i + 3);
+        // A profile has no factor of 0, which would say that no bytes are too many.
+        const fit = { factor: Math.max(1e-3, rounded(factor)), fixed_ms: name === carrier ? rounded(fixed) : 0 };
+        if (step > 0) fit.step_ms = rounded(step);
+        if (value > 0) fit.value_ns = rounded(value);
+        return [name, fit];
+    });
+}
+
+/** Fits of one algorithm. */
 function fitAlgorithm(samples) {
     const points = new Map();
     for (const { record, predicted } of samples) {
         for (const [together, actual] of Object.entries(measuredTogether(record))) {
-            const sum = together.split("+").reduce((ms, phase) => ms + predicted[phaseKeys[phase]], 0);
-            if (sum > 0 && actual > 0) {
-                points.set(together, [...(points.get(together) ?? []), { predicted: sum, actual }]);
-            }
+            const takes = (name) => samples.some((one) => one.predicted[phaseKeys[name]] > 0);
+            const names = together.split("+").filter(takes);
+            if (names.length === 0 || actual <= 0) continue;
+            const key = names.join("+");
+            points.set(key, [...(points.get(key) ?? []), { predicted, actual }]);
         }
     }
-    const fits = {};
-    for (const [together, of] of points) {
-        const { factor, fixed_ms } = fitLine(of);
-        const carrier = together.includes("match") ? "match" : together;
-        for (const phase of together.split("+")) {
-            fits[phase] ??= { factor: rounded(factor), fixed_ms: phase === carrier ? rounded(fixed_ms) : 0 };
-        }
-    }
+    const fits = Object.fromEntries([...points].flatMap(([names, of]) => fitTogether(names.split("+"), of)));
     return Object.fromEntries(phases.filter((phase) => fits[phase]).map((phase) => [phase, fits[phase]]));
 }
 
 /** Fits of all algorithms of a results file. `phasesOf(operator, algorithm, shape)`: predicted before any fit. */
 export function fitAlgorithms(cells, phasesOf) {
     const samples = new Map();
-    for (const record of [...cells.values()].flat()) {
-        const { operator, shape } = shapeOf(record);
-        const predicted = phasesOf(operator, record.algorithm, shape);
-        if (predicted === undefined) continue;
-        samples.set(record.algorithm, [...(samples.get(record.algorithm) ?? []), { record, predicted }]);
+    for (const [name, records] of cells) {
+        if (useOf(name) === "judge") continue;
+        for (const record of records) {
+            const { operator, shape } = shapeOf(record);
+            const predicted = phasesOf(operator, record.algorithm, shape);
+            if (predicted === undefined) continue;
+            samples.set(record.algorithm, [...(samples.get(record.algorithm) ?? []), { record, predicted }]);
+        }
     }
     return Object.fromEntries([...samples].map(([algorithm, of]) => [algorithm, fitAlgorithm(of)]));
 }
@@ -94,8 +122,9 @@ export function fitsText(fits, source) {
     const lines = [`# Fitted to ${source} by test/bench/fit-profile.mjs.`, "device_algorithms:"];
     for (const [algorithm, of] of Object.entries(fits)) {
         lines.push(`    ${algorithm}:`);
-        for (const [phase, { factor, fixed_ms }] of Object.entries(of)) {
-            lines.push(`        ${phase}: { factor: ${factor}, fixed_ms: ${fixed_ms} }`);
+        for (const [phase, fit] of Object.entries(of)) {
+            const times = Object.entries(fit).map(([name, value]) => `${name}: ${value}`);
+            lines.push(`        ${phase}: { ${times.join(", ")} }`);
         }
     }
     return `${lines.join("\n")}\n`;
@@ -110,29 +139,36 @@ export function withFits(profile, text) {
 export async function phasesBy(speeds) {
     const { MemoryCost } = await built("planner/device-cost/memory-cost.js");
     const { joinPhases } = await built("planner/device-cost/join-cost.js");
-    const { groupPhases } = await built("planner/device-cost/group-cost.js");
+    const { groupPhases, hashSlices } = await built("planner/device-cost/group-cost.js");
     const memory = new MemoryCost(speeds);
-    return (operator, algorithm, shape) =>
-        operator === "join" ? joinPhases(algorithm, shape, memory) : groupPhases(algorithm, shape, memory);
+    return (operator, algorithm, shape) => {
+        if (operator === "join") return joinPhases(algorithm, shape, memory);
+        // Groups that fit no block's shared memory are another algorithm's, by which hgb is not judged.
+        if (algorithm === "hgb" && hashSlices(shape, memory) === undefined) return undefined;
+        return groupPhases(algorithm, shape, memory);
+    };
 }
+
+const usual = ["picks", "wide", "skew"].map((name) => join(root, `docs/results/h200/in-core-${name}.json`));
 
 async function main() {
     const word = { type: "string" };
     const flag = { type: "boolean", default: false };
-    const results = "docs/results/h200/in-core-grid.json";
     const { values } = parseArgs({
         options: {
-            results: { ...word, default: join(root, results) },
+            results: { ...word, multiple: true, default: usual },
             profile: { ...word, default: join(root, "configs/machines/h200.yaml") },
             ...{ write: flag, help: flag }
         }
     });
     if (values.help) return void process.stdout.write(`${help}\n`);
     const { readProfile } = await built("machine/profile.js");
-    const fits = fitAlgorithms(readCells(values.results), await phasesBy(readProfile(values.profile)));
+    const cells = new Map(values.results.flatMap((file) => [...readCells(file)]));
+    const fits = fitAlgorithms(cells, await phasesBy(readProfile(values.profile)));
+    const files = values.results.map((file) => (file.startsWith(root) ? file.slice(root.length) : "results"));
     if (Object.keys(fits).length === 0)
-        throw new Error(`${values.results} has no record of an algorithm with a model.`);
-    const text = fitsText(fits, values.results.startsWith(root) ? values.results.slice(root.length) : "results");
+        throw new Error(`${files.join(", ")} has no record of an algorithm with a model.`);
+    const text = fitsText(fits, files.join(", "));
     if (!values.write) return void process.stdout.write(text);
     writeFileSync(values.profile, withFits(readFileSync(values.profile, "utf8"), text));
     process.stderr.write(`Written to ${values.profile}\n`);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Experiments that are written as the sizes of a grid become the lists of workloads that test/bench/gpu.mjs runs. Only
 // built-in modules: a GPU machine may have no others.
+import { drawnWorkloads } from "./gpu-drawn.mjs";
 import { farGroupCell } from "./gpu-far-group-by.mjs";
 import { outOfCoreCell } from "./gpu-out-of-core.mjs";
 import { partitionCell } from "./gpu-partition.mjs";
@@ -87,7 +88,7 @@ export function gridWorkloads({ operator, grids, targets_ms = {} }) {
 
 /**
  * The parts of an experiment, each with the workloads of one operator: one for a list of workloads, those of `parts`
- * for a grid.
+ * for a grid and for cells that are drawn.
  */
 export function experimentParts(config) {
     if (config.parts === undefined) return [config];
@@ -95,6 +96,6 @@ export function experimentParts(config) {
         baselines: [],
         ...part,
         experiment: config.experiment,
-        workloads: gridWorkloads(part)
+        workloads: part.drawn === undefined ? gridWorkloads(part) : drawnWorkloads(part)
     }));
 }

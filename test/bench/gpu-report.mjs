@@ -49,8 +49,17 @@ export function planRuns(config, { only = "", algorithm = "" } = {}) {
         );
 }
 
-/** Arguments of spillway_gpu_bench for one run; `extra` has options of the program by name. */
-export function programArguments({ workload, algorithm }, extra = {}) {
+/** Options of spillway_gpu_bench that have a value, and algorithms, which one process runs over the same rows. */
+function programArguments(options, algorithms) {
+    const given = Object.entries(options).filter(([, value]) => value !== undefined);
+    return [
+        ...given.flatMap(([name, value]) => [`--${name}`, String(value)]),
+        ...algorithms.flatMap((algorithm) => ["--algorithm", algorithm])
+    ];
+}
+
+/** Arguments of spillway_gpu_bench for a join by some algorithms; `extra` has options of the program by name. */
+export function joinArguments(workload, algorithms, extra = {}) {
     const options = {
         "key-bytes": workload.key_bytes,
         "build-payload": workload.payload_bytes.build.join(",") || "none",
@@ -59,26 +68,17 @@ export function programArguments({ workload, algorithm }, extra = {}) {
         "probe-rows": workload.probe_rows,
         "match-ratio": workload.match_ratio,
         zipf: workload.zipf,
-        distinct: workload.distinct_keys,
-        algorithm,
-        ...extra
+        distinct: workload.distinct_keys
     };
-    const given = Object.entries(options).filter(([, value]) => value !== undefined);
-    return given.flatMap(([name, value]) => [`--${name}`, String(value)]);
+    return programArguments({ ...options, ...extra }, algorithms);
 }
 
-/** The same for a workload of a group-by with some algorithms, which one process runs over the same rows. */
+/** The same for a group-by. */
 export function groupByArguments(workload, algorithms, extra = {}) {
     const { key_bytes, payload_bytes, rows, groups, zipf, hot_share, aggregate } = workload;
     const payload = payload_bytes.join(",");
-    const described = { "key-bytes": key_bytes, payload, rows, groups, zipf, "hot-share": hot_share, aggregate };
-    const options = { ...described, ...extra };
-    const given = Object.entries(options).filter(([, value]) => value !== undefined);
-    return [
-        "group-by",
-        ...given.flatMap(([name, value]) => [`--${name}`, String(value)]),
-        ...algorithms.flatMap((algorithm) => ["--algorithm", algorithm])
-    ];
+    const options = { "key-bytes": key_bytes, payload, rows, groups, zipf, "hot-share": hot_share, aggregate };
+    return ["group-by", ...programArguments({ ...options, ...extra }, algorithms)];
 }
 
 /** A result record in the form every experiment of the project uses, out of what the program wrote. */
@@ -98,9 +98,9 @@ export function toRecord(experiment, { workload, algorithm, options }, outcome, 
 
 /** Old records with new ones in their places; runs that are no longer planned go, the order is the plan's. */
 export function mergeRecords(plan, before, records) {
-    const find = (list, run) =>
-        list.find((record) => record.workload.name === run.workload.name && runLabel(record) === runLabel(run));
-    return plan.flatMap((run) => find(records, run) ?? find(before, run) ?? []);
+    const key = (run) => `${run.workload.name}\n${runLabel(run)}`;
+    const newest = new Map([...before, ...records].map((record) => [key(record), record]));
+    return plan.flatMap((run) => newest.get(key(run)) ?? []);
 }
 
 /** Aligned text; the first two columns are words. */

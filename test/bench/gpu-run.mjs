@@ -10,7 +10,7 @@ import { farGroupArguments } from "./gpu-far-group-by.mjs";
 import { outOfCoreArguments } from "./gpu-out-of-core.mjs";
 import { groupSizes, joinSizes, NoPlan } from "./gpu-plan-sizes.mjs";
 import { partitionArguments, partitionGroups } from "./gpu-partition.mjs";
-import { groupByArguments, programArguments, runLabel } from "./gpu-report.mjs";
+import { groupByArguments, joinArguments, runLabel } from "./gpu-report.mjs";
 import { tierArguments, tierOutcomes } from "./gpu-tiers.mjs";
 
 export const nothingRan = 2;
@@ -105,13 +105,13 @@ async function runJoins(argumentsOf, program, runs, { limitMs, report }, extra) 
     }
 }
 
-/** A process per workload, for its rows take longer to make than to group. */
-async function runGroupBys(program, runs, { limitMs, report }, extra) {
+/** A process per workload, for its rows take longer to make than to join or group. */
+async function runTogether(argumentsOf, program, runs, { limitMs, report }, extra) {
     for (const workload of new Set(runs.map((run) => run.workload))) {
         const mine = runs.filter((run) => run.workload === workload);
         const wanted = mine.map(({ algorithm }) => algorithm);
         process.stderr.write(`${workload.name}: ${wanted.join(", ")} ...\n`);
-        const args = groupByArguments(workload, wanted, extra);
+        const args = argumentsOf(workload, wanted, extra);
         const { end, outcomes: written } = await runProgram(program, args, limitMs);
         for (const run of mine) {
             const outcome = written.find((one) => one.algorithm === run.algorithm) ?? null;
@@ -160,8 +160,8 @@ async function runTiers(program, runs, { limitMs, report }, extra) {
  * of each outcome as it comes; null: there is none.
  */
 export const runners = {
-    join: (...of) => runJoins(programArguments, ...of),
-    "group-by": runGroupBys,
+    join: (...of) => runTogether(joinArguments, ...of),
+    "group-by": (...of) => runTogether(groupByArguments, ...of),
     "out-of-core": (...of) => runJoins(farJoinArguments, ...of),
     "out-of-core-group-by": (...of) => runJoins(farGroupByArguments, ...of),
     partition: runPartitions,

@@ -31,6 +31,7 @@ const experiments = readdirSync(join(root, "configs/experiments"))
     .map((name) => name.slice(0, -".json".length))
     .sort();
 const usual = "in-core-joins";
+const keepEveryMs = 3000;
 const tables = {
     join: resultTable,
     "group-by": groupByTable,
@@ -128,7 +129,7 @@ function currentCommit() {
     return git.status === 0 ? git.stdout.trim() : null;
 }
 
-/** `keep` is given all results so far whenever there is one more. */
+/** `keep` is given all results so far, every few seconds and at the end. */
 async function runAll(program, config, runs, options, keep) {
     const extra = {
         ...Object.fromEntries(["memory-limit", "seed", "device"].map((name) => [name, options[name]])),
@@ -139,14 +140,18 @@ async function runAll(program, config, runs, options, keep) {
     const operator = config.operator ?? "join";
     const finish = finisherOf(operator);
     const results = [];
+    let keptAt = Date.now();
     const report = (run, outcome) => {
         const skipped = outcome?.skipped;
         const isRecord = outcome !== null && skipped === undefined;
         const record = isRecord ? finish(toRecord(config.experiment, run, outcome, setting), run) : null;
         results.push({ run, record, skipped });
+        if (Date.now() - keptAt < keepEveryMs) return;
         keep(results);
+        keptAt = Date.now();
     };
     await runners[operator](program, runs, { limitMs: options.limitMs, report }, extra);
+    keep(results);
     return results;
 }
 

@@ -76,7 +76,7 @@ export async function withSamples() {
 }
 
 function groupShape({ workload }) {
-    const { rows, groups, key_bytes, payload_bytes, zipf, aggregate = "max" } = workload;
+    const { rows, groups, key_bytes, payload_bytes, zipf, hot_share = 0, aggregate = "max" } = workload;
     return {
         rows,
         groups,
@@ -84,7 +84,7 @@ function groupShape({ workload }) {
         values: payload_bytes,
         extremes: aggregate === "max",
         narrow: true,
-        heaviestShare: zipfShare(zipf, groups),
+        heaviestShare: Math.max(hot_share, zipfShare(zipf, groups)),
         sorted: false
     };
 }

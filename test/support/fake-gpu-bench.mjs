@@ -89,6 +89,13 @@ function tierLines() {
     ];
 }
 
+/** Joins of the same rows by each algorithm. */
+function joinLines() {
+    const named = args.flatMap((name, i) => (name === "--algorithm" ? [args[i + 1]] : []));
+    return named.map((algorithm) => ({ ...outcome, algorithm }));
+}
+
 const others = { partition: partitionLines, "out-of-core-group-by": groupLines, tiers: tierLines };
-for (const line of others[args[0]]?.() ?? [outcome]) console.log(JSON.stringify(line));
+const lines = others[args[0]] ?? (args[0] === "out-of-core" ? () => [outcome] : joinLines);
+for (const line of lines()) console.log(JSON.stringify(line));
 process.exitCode = verified ? 0 : 1;

@@ -2,8 +2,8 @@
 import type { DeviceGroupAlgorithm } from "../../model/algorithms.js";
 import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
-import type { PhaseMs } from "../../plan/device-choice.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
+import { allWork, phaseWork, type PhaseCounts, type PhaseWork } from "./phase-work.js";
 import { packedRowBytes, wholeRowBytesMax, type DeviceGroupShape } from "./shapes.js";
 
 interface Context {
@@ -18,6 +18,8 @@ const hashTables: Readonly<Record<number, { fill: number; slices: number }>> = {
     8: { fill: deviceConstants.groupNarrowFillOfTwoWords, slices: deviceConstants.groupNarrowSlicesOfTwoWords }
 };
 const otherTables = { fill: 0.55, slices: deviceConstants.groupSlicesMax };
+/** Tables that blocks make and bring together: one for each multiprocessor of the GPU that rates were measured on. */
+const tablesMerged = 132;
 /** Bytes of a row for which the rate of those kernels was measured. */
 const narrowRowBytes = 12;
 
@@ -64,22 +66,42 @@ function orderMs(part: DeviceGroupShape, memory: MemoryCost): number {
     return memory.randomReads(groups, tableBytes) + memory.sequential(groups * (keyBytes + 16 * values.length));
 }
 
-/** Phases of all parts together. */
-function inParts(parts: readonly DeviceGroupShape[], memory: MemoryCost, one: (context: Context) => PhaseMs): PhaseMs {
-    const sum = { transformMs: 0, matchMs: 0, materializeMs: 0 };
-    for (const [number, shape] of parts.entries()) {
-        const { transformMs, matchMs, materializeMs } = one({ shape, memory });
-        sum.transformMs += transformMs;
-        sum.matchMs += matchMs;
-        sum.materializeMs += materializeMs + (number > 0 ? orderMs(shape, memory) : 0);
-    }
-    return sum;
+/** All parts together, each of which is a step of its own. */
+function inParts(
+    parts: readonly DeviceGroupShape[],
+    memory: MemoryCost,
+    one: (context: Context) => PhaseWork
+): PhaseWork {
+    return allWork(
+        parts.map((shape, number) => {
+            const part = one({ shape, memory });
+            const order = number > 0 ? orderMs(shape, memory) : 0;
+            const counts = { ...part.counts, match: { ...part.counts.match, steps: 1 } };
+            return phaseWork({ ...part, materializeMs: part.materializeMs + order }, counts);
+        })
+    );
 }
 
 /** Rows that those kernels look up and add in a time: wider rows have as many more words to do it with. */
 function narrowRowsPerMs({ shape, memory }: Context): number {
     const rowBytes = shape.keyBytes + sumOf(shape.values);
     return memory.speeds.deviceGroupNarrowRowsPerMs / Math.max(1, rowBytes / narrowRowBytes);
+}
+
+/**
+ * How much longer a row takes the kernels of the commonest shapes than one of the two 4-byte columns whose extremes the
+ * rate is of: its key is looked up, and each value added or compared. Fitted to 91 runs on an H200, whose lookup took
+ * 1.45 ns for a thousand rows, and a value as long as stands here.
+ */
+function narrowWeight({ keyBytes, values, extremes }: DeviceGroupShape): number {
+    const [lookup, extreme, longExtreme] = [1.45, 1.24, 2.65];
+    // Sums of words beside a key of two words have no kernel that keeps them in registers.
+    const [sum, longSum] = [keyBytes === 8 ? 4.6 : 1.7, 3.1];
+    const weightOf = (width: number): number => {
+        if (width === 0) return sum;
+        return width === 8 ? (extremes ? longExtreme : longSum) : extremes ? extreme : sum;
+    };
+    return (lookup + sumOf(values.map(weightOf))) / (lookup + 2 * extreme);
 }
 
 function tablesOf(shape: DeviceGroupShape): { fill: number; slices: number } {
@@ -123,6 +145,11 @@ function outputMs({ shape, memory }: Context): number {
     return memory.sequential(shape.groups * 2 * slotBytes(shape));
 }
 
+/** The key and the aggregates of every group. */
+function outputCounts({ groups, values }: DeviceGroupShape): PhaseCounts {
+    return { steps: 0, values: groups * (1 + values.length) };
+}
+
 /** Aggregating rows that lie side by side by group or partition, in tables in shared memory. */
 function aggregateRows({ shape, memory }: Context): number {
     const rowBytes = packedRowBytes(shape.keyBytes, shape.values);
@@ -133,15 +160,19 @@ function aggregateRows({ shape, memory }: Context): number {
 }
 
 /** Groups that fit no block's shared memory are aggregated as pgb-tr does it. */
-function hash(context: Context): PhaseMs {
+function hash(context: Context): PhaseWork {
     const { shape, memory } = context;
     const { speeds } = memory;
     const slices = slicesOfPart(shape, memory);
     if (slices === undefined) return partitionedRows(context);
     const fill = (shape.groups * slotBytes(shape)) / (slices * speeds.deviceBlockBytes);
-    const perMs = hasNarrowKernel(shape) ? narrowRowsPerMs(context) / searchFactor(fill) : speeds.deviceGroupRowsPerMs;
+    const narrow = speeds.deviceGroupNarrowRowsPerMs / (narrowWeight(shape) * searchFactor(fill));
+    const perMs = hasNarrowKernel(shape) ? narrow : speeds.deviceGroupRowsPerMs;
     const matchMs = slices * Math.max(memory.sequential(inputBytes(shape)), shape.rows / perMs);
-    return { transformMs: 0, matchMs, materializeMs: outputMs(context) };
+    // The tables of all blocks become one: each group that a block has met, with all of its aggregates.
+    const merged = Math.min(shape.rows, (tablesMerged / slices) * shape.groups);
+    const counts = { match: { values: merged * (1 + shape.values.length) }, materialize: outputCounts(shape) };
+    return phaseWork({ transformMs: 0, matchMs, materializeMs: outputMs(context) }, counts);
 }
 
 /** Partition passes until the groups of a partition fit a block. */
@@ -151,32 +182,45 @@ function passesFor({ shape, memory }: Context): { passes: number; partitions: nu
     return { passes: Math.ceil(bits / deviceConstants.radixPassBitsMax), partitions: 2 ** bits };
 }
 
-function partitionedRows(context: Context): PhaseMs {
+function partitionedRows(context: Context): PhaseWork {
     const { shape, memory } = context;
     const { rows, keyBytes, values } = shape;
     const columns = keyBytes + sumOf(values);
     const { passes } = passesFor(context);
-    return {
-        transformMs: memory.partition(rows, keyBytes, columns, packedRowBytes(keyBytes, values), passes),
-        matchMs: aggregateRows(context),
-        materializeMs: outputMs(context)
-    };
+    return phaseWork(
+        {
+            transformMs: memory.partition(rows, keyBytes, columns, packedRowBytes(keyBytes, values), passes),
+            matchMs: aggregateRows(context),
+            materializeMs: outputMs(context)
+        },
+        { materialize: outputCounts(shape) }
+    );
+}
+
+/** Columns that an algorithm takes one after the other. */
+function columnSteps({ values }: DeviceGroupShape): number {
+    return Math.max(1, values.filter((width) => width > 0).length);
 }
 
 function gathers({ shape, memory }: Context, runs: number): number {
     return shape.values.reduce((ms, width) => ms + (width > 0 ? memory.permutedGather(shape.rows, width, runs) : 0), 0);
 }
 
-function partitionedKeys(context: Context): PhaseMs {
+function partitionedKeys(context: Context): PhaseWork {
     const { shape, memory } = context;
     const { rows, keyBytes, groups } = shape;
     const { passes, partitions } = passesFor(context);
     const width = rowNumberBytes(rows);
-    return {
+    const phases = {
         transformMs: memory.partition(rows, keyBytes, keyBytes, keyBytes + width, passes),
         matchMs: gathers(context, Math.min(groups, partitions)) + aggregateRows(context),
         materializeMs: outputMs(context)
     };
+    const columns = columnSteps(shape);
+    return phaseWork(phases, {
+        match: { steps: columns, values: rows * columns },
+        materialize: outputCounts(shape)
+    });
 }
 
 /** Bits that a sort looks at: of dense keys those that number the groups; sparse keys take more. */
@@ -184,21 +228,26 @@ function differingBits({ groups }: DeviceGroupShape): number {
     return Math.max(1, Math.ceil(Math.log2(Math.max(2, groups))));
 }
 
-function sortedKeys(context: Context): PhaseMs {
+function sortedKeys(context: Context): PhaseWork {
     const { shape, memory } = context;
-    return {
+    const phases = {
         transformMs: memory.radixSort(shape.rows, shape.keyBytes, rowNumberBytes(shape.rows), differingBits(shape)),
         matchMs: gathers(context, shape.groups) + aggregateRows(context),
         materializeMs: outputMs(context)
     };
+    const columns = columnSteps(shape);
+    return phaseWork(phases, {
+        match: { steps: columns, values: shape.rows * columns },
+        materialize: outputCounts(shape)
+    });
 }
 
 /** Columns sorted with the keys, one after the other; aggregates are then sums over neighbours. */
-function sortedColumns(context: Context): PhaseMs {
+function sortedColumns(context: Context): PhaseWork {
     const { shape, memory } = context;
     const { rows, keyBytes, values } = shape;
     const widths = values.some((width) => width > 0) ? values.filter((width) => width > 0) : [0];
-    return {
+    const phases = {
         transformMs: widths.reduce(
             (ms, width) => ms + memory.radixSort(rows, keyBytes, width, differingBits(shape)),
             0
@@ -206,25 +255,35 @@ function sortedColumns(context: Context): PhaseMs {
         matchMs: memory.sequential(rows * widths.reduce((sum, width) => sum + keyBytes + width, 0)),
         materializeMs: outputMs(context)
     };
+    return phaseWork(phases, {
+        transform: { steps: widths.length },
+        match: { values: rows * widths.length },
+        materialize: outputCounts(shape)
+    });
 }
 
 /** Keys become numbers of groups by a hash table first, which few bits hold. */
-function sortedEncoded(context: Context): PhaseMs {
+function sortedEncoded(context: Context): PhaseWork {
     const { shape, memory } = context;
     const { rows, keyBytes, values, groups } = shape;
     const tableBytes = 2 * groups * (keyBytes + 4);
     const encode = memory.sequential(rows * (keyBytes + 4)) + memory.randomReads(rows, tableBytes);
     const widths = values.some((width) => width > 0) ? values.filter((width) => width > 0) : [0];
     const sorts = widths.reduce((ms, width) => ms + memory.radixSort(rows, 4, width, differingBits(shape)), 0);
-    return {
+    const phases = {
         transformMs: encode + memory.randomInserts(groups, tableBytes) + sorts,
         matchMs: memory.sequential(rows * widths.reduce((sum, width) => sum + 4 + width, 0)),
         materializeMs: outputMs(context) + memory.unclusteredGather(groups, groups, keyBytes)
     };
+    return phaseWork(phases, {
+        transform: { steps: widths.length },
+        match: { values: rows * widths.length },
+        materialize: outputCounts(shape)
+    });
 }
 
 /** Times of the phases of one algorithm before what was fitted to runs of it. */
-export function groupPhases(algorithm: DeviceGroupAlgorithm, shape: DeviceGroupShape, memory: MemoryCost): PhaseMs {
+export function groupPhases(algorithm: DeviceGroupAlgorithm, shape: DeviceGroupShape, memory: MemoryCost): PhaseWork {
     const context = { shape, memory };
     switch (algorithm) {
         case "hgb":

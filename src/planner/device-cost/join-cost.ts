@@ -2,8 +2,8 @@
 import type { DeviceJoinAlgorithm } from "../../model/algorithms.js";
 import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
-import type { PhaseMs } from "../../plan/device-choice.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
+import { phaseWork, type PhaseCounts, type PhaseWork } from "./phase-work.js";
 import {
     hotShare,
     packedRowBytes,
@@ -17,6 +17,16 @@ interface Context {
     readonly shape: DeviceJoinShape;
     readonly memory: MemoryCost;
 }
+
+/**
+ * Rows that one bucket chain takes in a time, as blocks append to it one after the other, in proportion to the rate of
+ * partition passes, three times of which these partitions take. H200: 190 M rows of which one key has 22 % in 29.7 ms,
+ * 33 M of which one has 38 % in 8.8.
+ */
+const bucketRowsPerMs = 4_500_000;
+
+/** Build rows of a key whose sectors a warp finds in the first-level cache again: H200, 32 of them and not 1,000. */
+const rowsInReach = 100;
 
 const { joinPartitionRowsMax, npjSlotBitsMin, npjSlotsPerRow, radixPassBitsMax } = deviceConstants;
 const { packedPartitionRows, packedRadixBitsMax, packPassBitsMax, packWindowBytes } = deviceConstants;
@@ -39,25 +49,44 @@ function pairsMs({ shape, memory }: Context): number {
     return memory.sequential(shape.pairs * (rowNumbers + shape.keyBytes));
 }
 
-/** Columns gathered in any order from where they have been all the time (GFUR). */
-function gatherColumns({ shape, memory }: Context, build: readonly number[], probe: readonly number[]): number {
-    const { pairs, buildRows, probeRows } = shape;
+/**
+ * Columns gathered in any order from where they have been all the time (GFUR). Pairs of one row follow each other where
+ * keys were `sorted`, and are not far from each other in a partition: only the first of them leaves the cache.
+ */
+function gatherColumns(
+    { shape, memory }: Context,
+    build: readonly number[],
+    probe: readonly number[],
+    sorted: boolean
+): number {
+    const { pairs, buildRows, probeRows, matchRatio } = shape;
     const hot = hotShare(shape.probeHeaviestShare);
-    const repeated = Math.max(0, 1 - probeRows / Math.max(1, pairs));
-    const of = (rows: number, widths: readonly number[], near: number): number =>
-        widths.reduce((ms, width) => ms + memory.unclusteredGather(pairs, rows, width, near), 0);
-    // Pairs of one probe row follow each other: only the first of them leaves the cache.
-    return of(buildRows, build, hot) + of(probeRows, probe, repeated);
+    const matched = Math.max(1, probeRows * matchRatio);
+    const of = (rows: number, widths: readonly number[], repeated: number, hotShare: number): number => {
+        const near = sorted ? { hotShare, repeated } : { hotShare: Math.max(hotShare, repeated) };
+        return widths.reduce((ms, width) => ms + memory.unclusteredGather(pairs, rows, width, near), 0);
+    };
+    // The build rows of a key come once more for each probe row that has it.
+    const inReach = pairs / matched <= rowsInReach;
+    const share = (rows: number): number => Math.max(0, 1 - rows / Math.max(1, pairs));
+    return of(buildRows, build, inReach ? share(buildRows) : 0, hot) + of(probeRows, probe, share(matched), 0);
 }
 
 /** Byte strings, which are gathered in any order whatever the join does with its rows. */
 function gatherTexts(context: Context): number {
-    return gatherColumns(context, context.shape.buildTexts ?? [], context.shape.probeTexts ?? []);
+    return gatherColumns(context, context.shape.buildTexts ?? [], context.shape.probeTexts ?? [], false);
 }
 
-function gatherUntransformed(context: Context): number {
+/** Columns of the result but its key, one after the other, and their values. */
+function gatheredColumns({ buildPayload, probePayload, buildTexts, probeTexts, pairs }: DeviceJoinShape): PhaseCounts {
+    const texts = (buildTexts?.length ?? 0) + (probeTexts?.length ?? 0);
+    const steps = buildPayload.length + probePayload.length + texts;
+    return { steps, values: steps * pairs };
+}
+
+function gatherUntransformed(context: Context, sorted: boolean): number {
     const { buildPayload, probePayload } = context.shape;
-    return gatherColumns(context, buildPayload, probePayload) + gatherTexts(context);
+    return gatherColumns(context, buildPayload, probePayload, sorted) + gatherTexts(context);
 }
 
 /** The same from columns in the order of the keys (GFTR). */
@@ -69,19 +98,25 @@ function gatherTransformed(context: Context): number {
     return of(buildRows, buildPayload) + of(probeRows, probePayload) + gatherTexts(context);
 }
 
-function npj(context: Context, perfect: boolean): PhaseMs {
+function npj(context: Context, perfect: boolean): PhaseWork {
     const { shape, memory } = context;
     const { buildRows, probeRows, pairs, keyBytes, buildPayload, probePayload } = shape;
     const width = rowNumberBytes(buildRows);
     const tableBytes = perfect ? (shape.buildKeyRange ?? 0) * width : npjTableBytes(shape);
     const hot = hotShare(shape.probeHeaviestShare);
+    // A plain write takes longer than the read of a sector and less than a compare-and-swap: H200, 2^27 numbers into an
+    // array of 512 MiB in some 6.5 ms, 8 million into one of 32 MiB in 0.2.
     const insert = perfect
-        ? memory.randomReads(buildRows, tableBytes) // plain writes, one sector each like a read
+        ? (memory.randomReads(buildRows, tableBytes) + memory.randomInserts(buildRows, tableBytes)) / 2
         : memory.randomInserts(buildRows, tableBytes);
-    // At half load a search for a key that is there looks at 1.5 slots, for one that is not at 2.5, four in a sector.
-    const looks = perfect ? 1 : shape.matchRatio * 1.1 + (1 - shape.matchRatio) * 1.4;
+    // At half load a search for a key that is there looks at 1.5 slots, for one that is not at 2.5, four in a sector. Of
+    // an array nobody looks for a key that is outside of its range, as those without a partner are where it is full.
+    const inRange = Math.min(1, (shape.matchRatio * (shape.buildKeyRange ?? buildRows)) / Math.max(1, buildRows));
+    const looks = perfect ? inRange : shape.matchRatio * 1.1 + (1 - shape.matchRatio) * 1.4;
     const chains = perfect ? 0 : Math.max(0, pairs - probeRows) / memory.speeds.deviceCachedReadsPerMs;
-    const build = buildPayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, buildRows, w, hot), 0);
+    // All columns of a build row are gathered at once.
+    const near = { hotShare: hot, with: sumOf(buildPayload) };
+    const build = buildPayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, buildRows, w, near), 0);
     // Probe rows come in their order, and so do their columns.
     const probe = probePayload.reduce((ms, w) => ms + memory.clusteredGather(pairs, probeRows, w), 0);
     // The range of an array is found by one more look at the keys.
@@ -92,11 +127,15 @@ function npj(context: Context, perfect: boolean): PhaseMs {
     const texts = gatherTexts(context);
     const writeMs = build + probe + texts + memory.sequential(shape.counted === true ? 0 : pairs * keyBytes);
     // As reports have it: nothing is transformed, and what writes the rows of an inner join is the search itself.
-    return {
-        transformMs: 0,
-        matchMs: insertMs + searchMs + (shape.inner ? writeMs : 0),
-        materializeMs: shape.inner ? 0 : writeMs
-    };
+    const written = shape.counted === true ? {} : gatheredColumns(shape);
+    return phaseWork(
+        {
+            transformMs: 0,
+            matchMs: insertMs + searchMs + (shape.inner ? writeMs : 0),
+            materializeMs: shape.inner ? 0 : writeMs
+        },
+        { [shape.inner ? "match" : "materialize"]: written }
+    );
 }
 
 /**
@@ -110,6 +149,19 @@ function matchPartitions({ shape, memory }: Context, bytes: number): number {
     return Math.max(bytes / devicePartitionBytesPerMs, looks);
 }
 
+/**
+ * Columns of less than a word are written in parts of sectors, which takes twice as long as a word, and still longer
+ * where keys repeat: H200, 2.8 * 10^8 rows of seven columns of which two are narrow in 12.4 ms, 1.9 * 10^8 of four
+ * that are not in 5.6.
+ */
+const repeatedNarrow = 5;
+
+/** Columns whose values share the words of rows with others. */
+const narrowColumns = (payload: readonly number[]): number => payload.filter((width) => width < 4).length;
+
+/** Starts of kernels by a further pass over both sides: histogram, regions, tiles and the pass itself, twice. */
+const passSteps = 10;
+
 /** How a side of the radix hash join is moved. */
 interface SideMoves {
     /** Of a partitioned row, which the join reads. */
@@ -118,6 +170,11 @@ interface SideMoves {
     /** Bytes that the join writes of the side for each pair. */
     readonly pairBytes: number;
     readonly materializeMs: number;
+    /** Packs of columns, which are moved in the first pass and gathered behind the join one after the other. */
+    readonly packs: number;
+    /** Columns that the join writes, and that the packs have. */
+    readonly direct: number;
+    readonly packed: number;
 }
 
 /** Rows are moved whole in every pass. Row numbers lead to byte strings. */
@@ -125,7 +182,9 @@ function moveWhole({ shape, memory }: Context, rows: number, payload: readonly n
     const { keyBytes } = shape;
     const rowBytes = packedRowBytes(keyBytes, payload);
     const transformMs = memory.partition(rows, keyBytes, keyBytes + sumOf(payload), rowBytes, passes);
-    return { rowBytes, transformMs, pairBytes: sumOf(payload), materializeMs: 0 };
+    const none = { materializeMs: 0, packs: 0, packed: 0 };
+    const direct = payload.length + narrowColumns(payload) * (shape.uniqueBuildKeys ? 1 : repeatedNarrow);
+    return { rowBytes, transformMs, pairBytes: sumOf(payload), direct, ...none };
 }
 
 /** Columns become packs in the first pass, later ones move keys and places; packs are gathered behind the join. */
@@ -139,7 +198,8 @@ function movePacks({ shape, memory }: Context, rows: number, payload: readonly n
     // What a pack has of the columns is in proportion to its width.
     const share = sumOf(payload) / Math.max(1, sumOf(packs));
     const materializeMs = packs.reduce((ms, pack) => ms + memory.packedGather(pairs, rows, pack, pack * share), 0);
-    return { rowBytes, transformMs: first + later, pairBytes: place, materializeMs };
+    const counts = { packs: packs.length, packed: payload.length, direct: 1 };
+    return { rowBytes, transformMs: first + later, pairBytes: place, materializeMs, ...counts };
 }
 
 /** Radix bits that packs of so many rows of a sector are partitioned by. */
@@ -147,7 +207,7 @@ function packBits(rows: number): number {
     return Math.min(packPassBitsMax, Math.ceil(Math.log2(Math.max(1, (rows * sectorBytes) / packWindowBytes))));
 }
 
-function phjTransformed(context: Context): PhaseMs {
+function phjTransformed(context: Context): PhaseWork {
     const { shape } = context;
     const { buildRows, probeRows, pairs, keyBytes } = shape;
     const carried = (payload: readonly number[], texts: readonly number[] | undefined, rows: number): number[] =>
@@ -168,35 +228,62 @@ function phjTransformed(context: Context): PhaseMs {
     const read = buildRows * left.rowBytes + probeRows * right.rowBytes;
     const counted = shape.counted === true;
     const written = counted ? 0 : pairs * (keyBytes + left.pairBytes + right.pairBytes);
-    return {
-        transformMs: left.transformMs + right.transformMs,
-        matchMs: matchPartitions(context, read + written),
-        materializeMs: counted ? 0 : left.materializeMs + right.materializeMs + gatherTexts(context)
-    };
+    const packs = left.packs + right.packs;
+    return phaseWork(
+        {
+            transformMs: left.transformMs + right.transformMs,
+            matchMs: matchPartitions(context, read + written),
+            materializeMs: counted ? 0 : left.materializeMs + right.materializeMs + gatherTexts(context)
+        },
+        {
+            transform: {
+                steps: packs + (passes - 1) * passSteps,
+                values: buildRows * narrowColumns(build) + probeRows * narrowColumns(probe)
+            },
+            match: { values: counted ? 0 : pairs * (1 + left.direct + right.direct) },
+            materialize: counted ? {} : { steps: packs, values: pairs * (left.packed + right.packed) }
+        }
+    );
+}
+
+/** Joins that write pairs of row numbers, by which the columns are gathered. */
+function gathersOf(shape: DeviceJoinShape): Parameters<typeof phaseWork>[1] {
+    if (shape.counted === true) return {};
+    return { match: { values: shape.pairs }, materialize: gatheredColumns(shape) };
 }
 
 /** Keys and row numbers are partitioned. `shared`: each pass makes its histogram, where bucket chains need none. */
-function phjUntransformed(context: Context, shared: boolean): PhaseMs {
+function phjUntransformed(context: Context, shared: boolean): PhaseWork {
     const { shape, memory } = context;
     const { buildRows, probeRows, keyBytes } = shape;
     const passes = passesFor(buildRows);
-    const partition = (rows: number): number => {
+    const partitions = 2 ** Math.ceil(Math.log2(Math.max(1, buildRows / joinPartitionRowsMax)));
+    const partition = (rows: number, heaviestShare: number): number => {
         const rowBytes = keyBytes + rowNumberBytes(rows);
         // Row numbers are made, not read.
         const once = memory.partition(rows, keyBytes, shared ? keyBytes : 0, rowBytes, passes);
-        const histograms = shared ? (rows * (passes - 1) * keyBytes) / memory.speeds.devicePartitionBytesPerMs : 0;
-        return once + histograms;
+        if (!shared) return once + (rows * Math.max(heaviestShare, 1 / partitions)) / bucketRowsPerMs;
+        return once + (rows * (passes - 1) * keyBytes) / memory.speeds.devicePartitionBytesPerMs;
     };
     const rowBytes = (rows: number): number => rows * (keyBytes + rowNumberBytes(rows));
-    return {
-        transformMs: partition(buildRows) + partition(probeRows),
-        matchMs: matchPartitions(context, rowBytes(buildRows) + rowBytes(probeRows)) + pairsMs(context),
-        materializeMs: gatherUntransformed(context)
-    };
+    return phaseWork(
+        {
+            transformMs:
+                partition(buildRows, shape.buildHeaviestShare) + partition(probeRows, shape.probeHeaviestShare),
+            matchMs: matchPartitions(context, rowBytes(buildRows) + rowBytes(probeRows)) + pairsMs(context),
+            materializeMs: gatherUntransformed(context, false)
+        },
+        gathersOf(shape)
+    );
+}
+
+/** Columns that are sorted with the keys; a side without any has its keys sorted. */
+function sortedColumns({ buildPayload, probePayload }: DeviceJoinShape): number {
+    return Math.max(1, buildPayload.length) + Math.max(1, probePayload.length);
 }
 
 /** Every column is partitioned by the mixed keys, by a sort that looks at the radix bits alone. */
-function phjGftr(context: Context): PhaseMs {
+function phjGftr(context: Context): PhaseWork {
     const { shape, memory } = context;
     const { buildRows, probeRows, keyBytes, buildPayload, probePayload } = shape;
     const bits = passesFor(buildRows) * radixPassBitsMax;
@@ -205,11 +292,14 @@ function phjGftr(context: Context): PhaseMs {
             (ms, width) => ms + memory.radixSort(rows, keyBytes, width, bits),
             memory.sequential(2 * rows * keyBytes) // the keys are mixed
         );
-    return {
-        transformMs: partition(buildRows, buildPayload) + partition(probeRows, probePayload),
-        matchMs: matchPartitions(context, (buildRows + probeRows) * keyBytes) + pairsMs(context),
-        materializeMs: gatherTransformed(context)
-    };
+    return phaseWork(
+        {
+            transformMs: partition(buildRows, buildPayload) + partition(probeRows, probePayload),
+            matchMs: matchPartitions(context, (buildRows + probeRows) * keyBytes) + pairsMs(context),
+            materializeMs: gatherTransformed(context)
+        },
+        { transform: { steps: sortedColumns(shape) }, ...gathersOf(shape) }
+    );
 }
 
 /** Two sorted columns of keys are merged. */
@@ -219,50 +309,59 @@ function mergeKeys(context: Context): number {
     return rows / memory.speeds.deviceMergeRowsPerMs + pairsMs(context);
 }
 
-function smjUntransformed(context: Context): PhaseMs {
+function smjUntransformed(context: Context): PhaseWork {
     const { shape, memory } = context;
     const sort = (rows: number): number => memory.radixSort(rows, shape.keyBytes, rowNumberBytes(rows), shape.keyBits);
-    return {
-        transformMs: sort(shape.buildRows) + sort(shape.probeRows),
-        matchMs: mergeKeys(context),
-        materializeMs: gatherUntransformed(context)
-    };
+    return phaseWork(
+        {
+            transformMs: sort(shape.buildRows) + sort(shape.probeRows),
+            matchMs: mergeKeys(context),
+            materializeMs: gatherUntransformed(context, true)
+        },
+        gathersOf(shape)
+    );
 }
 
 /** Every column is sorted by the keys, which takes the keys along each time. */
-function smjTransformed(context: Context): PhaseMs {
+function smjTransformed(context: Context): PhaseWork {
     const { shape, memory } = context;
     const sort = (rows: number, payload: readonly number[]): number =>
         (payload.length === 0 ? [0] : payload).reduce(
             (ms, w) => ms + memory.radixSort(rows, shape.keyBytes, w, shape.keyBits),
             0
         );
-    return {
-        transformMs: sort(shape.buildRows, shape.buildPayload) + sort(shape.probeRows, shape.probePayload),
-        matchMs: mergeKeys(context),
-        materializeMs: gatherTransformed(context)
-    };
+    return phaseWork(
+        {
+            transformMs: sort(shape.buildRows, shape.buildPayload) + sort(shape.probeRows, shape.probePayload),
+            matchMs: mergeKeys(context),
+            materializeMs: gatherTransformed(context)
+        },
+        { transform: { steps: sortedColumns(shape) }, ...gathersOf(shape) }
+    );
 }
 
 // Rows that a block sorts before runs are merged, two of them into one in a pass.
 const sortedTileRows = 2048;
 
-function smjMerge(context: Context): PhaseMs {
+function smjMerge(context: Context): PhaseWork {
     const { shape, memory } = context;
     const sort = (rows: number): number => {
         const passes = 1 + Math.max(0, Math.ceil(Math.log2(Math.max(1, rows / sortedTileRows))));
         const bytes = rows * 2 * (shape.keyBytes + rowNumberBytes(rows)) * passes;
         return bytes / memory.speeds.deviceMergeSortBytesPerMs;
     };
-    return {
-        transformMs: sort(shape.buildRows) + sort(shape.probeRows),
-        matchMs: mergeKeys(context),
-        materializeMs: gatherUntransformed(context)
-    };
+    return phaseWork(
+        {
+            transformMs: sort(shape.buildRows) + sort(shape.probeRows),
+            matchMs: mergeKeys(context),
+            materializeMs: gatherUntransformed(context, true)
+        },
+        gathersOf(shape)
+    );
 }
 
 /** Times of the phases of one algorithm before what was fitted to runs of it. */
-export function joinPhases(algorithm: DeviceJoinAlgorithm, shape: DeviceJoinShape, memory: MemoryCost): PhaseMs {
+export function joinPhases(algorithm: DeviceJoinAlgorithm, shape: DeviceJoinShape, memory: MemoryCost): PhaseWork {
     const context = { shape, memory };
     switch (algorithm) {
         case "npj":

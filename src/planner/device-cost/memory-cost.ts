@@ -47,10 +47,19 @@ export class MemoryCost {
         return this.sequential(rows * (rowNumberBytes(columnRows) + width) + read);
     }
 
-    /** The same in any order: a random access for each row. The wider the value, the more sectors it takes. */
-    public unclusteredGather(rows: number, columnRows: number, width: number, hotShare = 0): number {
-        const accesses = rows * Math.max(1, width / sectorBytes);
-        const random = this.randomReads(accesses, columnRows * width, hotShare);
+    /**
+     * The same in any order: a random access for each row. The wider the value, the more sectors it takes.
+     * `repeated`: share of the rows that are the one before once more, for which a warp reads one sector; `with`: bytes
+     * of a row of all columns that are gathered at the same time, and share the cache.
+     */
+    public unclusteredGather(
+        rows: number,
+        columnRows: number,
+        width: number,
+        near: { hotShare?: number; repeated?: number; with?: number } = {}
+    ): number {
+        const accesses = rows * (1 - (near.repeated ?? 0)) * Math.max(1, width / sectorBytes);
+        const random = this.randomReads(accesses, columnRows * (near.with ?? width), near.hotShare);
         return random + this.sequential(rows * (rowNumberBytes(columnRows) + width));
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway_gpu_bench --build-rows N --probe-rows N [--key-bytes 4|8] [--build-payload 4,4] [--probe-payload 4,4]
-//     [--match-ratio X] [--zipf S] [--distinct N] [--algorithm NAME] [--row-words-max N] [--radix-bits N]
+//     [--match-ratio X] [--zipf S] [--distinct N] [--algorithm NAME ...] [--row-words-max N] [--radix-bits N]
 //     [--samples N] [--warmup N] [--memory-limit BYTES] [--seed N] [--device N]
-// Generates two relations in the memory of a GPU, joins them some times there, checks the last result and writes one
-// JSON object. Exit code 1: the result is wrong, or the run failed; 2: no GPU, or an option is wrong.
+// Generates two relations in the memory of a GPU, joins them some times there by each algorithm, checks its last result
+// and writes a line of JSON. Exit code 1: the result is wrong, or the run failed; 2: no GPU, or an option is wrong.
 // spillway_gpu_bench group-by --rows N --groups N [--key-bytes 4|8] [--payload 4,4] [--zipf S] --algorithm NAME ...
 //     [--samples N] [--warmup N] [--memory-limit BYTES] [--seed N] [--device N]
 // The same of a group-by, a line of JSON for each algorithm.
@@ -79,16 +79,23 @@ namespace {
 
 int run(int count, char** arguments) {
     const BenchOptions options = parse_bench_options(count, arguments);
-    const Algorithm& algorithm = find_algorithm(options.algorithm, options.workload);
+    for (const std::string& name : options.algorithms) find_algorithm(name, options.workload);
     const std::string obstacle = device_obstacle(options.device);
     if (!obstacle.empty()) {
         std::fprintf(stderr, "Nothing was measured: no GPU can be used (%s).\n", obstacle.c_str());
         return kNothingRan;
     }
     cuda::Device device(options.device, options.memory_limit);
-    const Measurement measurement = measure(device, algorithm, options);
-    std::printf("%s\n", to_json(device, algorithm, options, measurement).c_str());
-    return measurement.verdict.problem.empty() ? 0 : 1;
+    const Inputs inputs = make_inputs(device, options.workload, options.seed);
+    bool is_right = true;
+    for (const std::string& name : options.algorithms) {
+        const Algorithm& algorithm = find_algorithm(name, options.workload);
+        const Measurement measurement = measure(device, algorithm, options, inputs);
+        std::printf("%s\n", to_json(device, algorithm, options, measurement).c_str());
+        std::fflush(stdout);  // what is measured stays so whatever comes next
+        is_right = is_right && measurement.verdict.problem.empty();
+    }
+    return is_right ? 0 : 1;
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ void part_phases(cuda::Device& device, const Algorithm& algorithm, const BenchOp
 
 }  // namespace
 
-Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options) {
-    const Inputs inputs = make_inputs(device, options.workload, options.seed);
+Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options,
+                    const Inputs& inputs) {
     Measurement measurement;
     cuda::JoinResult result;
     device.memory().reset_peak();

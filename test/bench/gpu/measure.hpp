@@ -38,7 +38,8 @@ struct Measurement {
     Verdict verdict;  // on the result of the last sample
 };
 
-Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options);
+Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options,
+                    const Inputs& inputs);
 
 double median(std::vector<double> values);
 std::vector<double> times_of(const std::vector<Sample>& samples, double Sample::*time);

@@ -84,7 +84,7 @@ BenchOptions parse_bench_options(int count, char** arguments) {
         {"--match-ratio", [&](Text n, Text v) { workload.match_ratio = parse_real(n, v); }},
         {"--zipf", [&](Text n, Text v) { workload.zipf = parse_real(n, v); }},
         {"--distinct", [&](Text n, Text v) { workload.distinct = parse_number(n, v); }},
-        {"--algorithm", [&](Text, Text v) { options.algorithm = v; }},
+        {"--algorithm", [&](Text, Text v) { options.algorithms.push_back(v); }},
         {"--row-words-max",
          [&](Text n, Text v) { workload.row_words_max = static_cast<uint32_t>(parse_number(n, v)); }},
         {"--radix-bits", [&](Text n, Text v) { workload.radix_bits = static_cast<int>(parse_number(n, v)); }},
@@ -94,6 +94,7 @@ BenchOptions parse_bench_options(int count, char** arguments) {
         {"--seed", [&](Text n, Text v) { options.seed = parse_number(n, v); }},
         {"--device", [&](Text n, Text v) { options.device = static_cast<int>(parse_number(n, v)); }}};
     apply_options(known, 1, count, arguments);
+    if (options.algorithms.empty()) options.algorithms.emplace_back("phj-tr");
     check(options);
     return options;
 }

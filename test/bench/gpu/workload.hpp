@@ -31,7 +31,7 @@ struct Workload {
 
 struct BenchOptions {
     Workload workload;
-    std::string algorithm = "phj-tr";
+    std::vector<std::string> algorithms;  // phj-tr if none is named
     uint64_t samples = 7;
     uint64_t warmup = 2;
     uint64_t memory_limit = 0;  // bytes; 0 = what is free

@@ -15,6 +15,7 @@ interface Workload {
     payload_bytes: number[] & { build: number[]; probe: number[] };
     build_rows: number;
     probe_rows: number;
+    match_ratio: number;
     rows: number;
     groups: number;
 }
@@ -24,16 +25,17 @@ interface Part {
     algorithms: { name: string }[];
     workloads: Workload[];
 }
-interface Fit {
-    factor: number;
-    fixed_ms: number;
-}
 const bench = async <T>(name: string): Promise<T> => (await import(join(repositoryRoot, "test/bench", name))) as T;
 const { experimentParts } = await bench<{ experimentParts: (config: unknown) => Part[] }>("gpu-grid.mjs");
 const { zipfShare } = await bench<{ zipfShare: (zipf: number, keys: number) => number }>("model-shapes.mjs");
-const { fitLine } = await bench<{ fitLine: (points: { predicted: number; actual: number }[]) => Fit }>(
-    "fit-profile.mjs"
-);
+const { fitSums } = await bench<{ fitSums: (rows: number[][], actual: number[]) => number[] }>("fit-profile.mjs");
+const { drawnWorkloads, useOf } = await bench<{
+    drawnWorkloads: (part: {
+        operator: string;
+        drawn: { seed: number; cells: number; whole?: boolean }[];
+    }) => Workload[];
+    useOf: (name: string) => string | undefined;
+}>("gpu-drawn.mjs");
 
 describe("the grid", () => {
     const file = join(repositoryRoot, "configs/experiments/in-core-grid.json");
@@ -70,15 +72,62 @@ test("the most frequent key's share is that of Zipf's law", () => {
     expect(zipfShare(1, 100_000)).toBeCloseTo(1 / sum, 5);
 });
 
-test("a line is fitted by relative errors, without negative times", () => {
-    const points = [1, 10, 100].map((predicted) => ({ predicted, actual: 2 * predicted + 0.5 }));
-    const { factor, fixed_ms } = fitLine(points);
-    expect([factor, fixed_ms]).toEqual([expect.closeTo(2), expect.closeTo(0.5)]);
-    const below = fitLine([1, 10, 100].map((predicted) => ({ predicted, actual: 2 * predicted - 0.5 })));
-    expect(below.fixed_ms).toBe(0);
-    expect(fitLine([{ predicted: 4, actual: 2 }])).toEqual({ factor: 0.5, fixed_ms: 0 });
-    const flat = fitLine([1, 2, 3].map((predicted) => ({ predicted, actual: 1 / predicted })));
-    expect(flat.factor).toBeGreaterThan(0);
+test("sums are fitted by relative errors, without negative coefficients", () => {
+    const line = [1, 10, 100].map((x) => [1, x]);
+    const of = (f: (x: number) => number): number[] => line.map(([, x]) => f(x!));
+    expect(
+        fitSums(
+            line,
+            of((x) => 2 * x + 0.5)
+        )
+    ).toEqual([expect.closeTo(0.5, 4), expect.closeTo(2, 4)]);
+    const [below] = fitSums(
+        line,
+        of((x) => 2 * x - 0.5)
+    );
+    expect(below).toBe(0);
+    expect(fitSums([[4, 0]], [2])).toEqual([0.5, 0]);
+    expect(fitSums([], [])).toEqual([]);
+});
+
+describe("drawn workloads", () => {
+    const file = join(repositoryRoot, "configs/experiments/in-core-picks.json");
+    const [joins, groups] = experimentParts(JSON.parse(readFileSync(file, "utf8"))) as [Part, Part];
+
+    test("are the same whenever they are drawn, and others by another seed", () => {
+        for (const operator of ["join", "group-by"]) {
+            const of = (seed: number) => drawnWorkloads({ operator, drawn: [{ seed, cells: 20 }] });
+            expect(of(7)).toEqual(of(7));
+            const shapes = (seed: number) => of(seed).map(({ name }) => name.replace(/^[^:]*/, ""));
+            expect(shapes(7)).not.toEqual(shapes(8));
+        }
+    });
+
+    test("have names of their own, keys that fit their width, and fit a GPU of 139 GiB several times", () => {
+        const sum = (widths: number[]): number => widths.reduce((total, width) => total + width, 0);
+        for (const { workloads } of [joins, groups]) {
+            expect(new Set(workloads.map(({ name }) => name)).size).toBe(workloads.length);
+        }
+        for (const { build_rows, probe_rows, match_ratio, key_bytes, payload_bytes } of joins.workloads) {
+            const { build, probe } = payload_bytes;
+            expect(key_bytes === 8 || build_rows / match_ratio <= 2 ** 32).toBe(true);
+            const bytes = build_rows * (key_bytes + sum(build)) + probe_rows * (key_bytes + sum(probe));
+            expect(bytes).toBeLessThan(2 ** 35);
+            for (const [first = 4] of [build, probe]) expect(first).toBeGreaterThanOrEqual(4);
+        }
+        for (const { rows, groups: keys, key_bytes, payload_bytes } of groups.workloads) {
+            expect(keys).toBeLessThanOrEqual(rows);
+            expect(rows * (key_bytes + sum(payload_bytes))).toBeLessThan(2 ** 34);
+        }
+    });
+
+    test("are for fits by one half of the grid, and for judging them by all others", () => {
+        const uses = [...joins.workloads, ...groups.workloads].map(({ name }) => useOf(name));
+        const fits = uses.filter((use) => use === "fit").length;
+        expect(fits).toBe((80 + 60) / 2);
+        expect(uses.filter((use) => use === "judge")).toHaveLength(uses.length - fits);
+        expect(useOf("wide 2+2, 2^27 x 2^27")).toBeUndefined();
+    });
 });
 
 const rows = 2 ** 27;
