@@ -232,7 +232,7 @@ class GroupBy {
             pass_.source = place_packed(plan_, relation, layout.offsets, rows, layout.row_bytes(), staged_bytes);
         };
         place(nullptr, kStagedBytesMax);
-        // As many bits as one pass has anyway, unless rows are few; more when groups ask for them.
+        // One pass has so many bits anyway, unless rows are few; groups may ask for more.
         int bits = 0;
         while (bits < kGroupRadixBits && request_.rows >> (bits + 1) >= kGroupPartitionRowsMin) ++bits;
         uint64_t blocks = 1;

@@ -72,7 +72,7 @@ class GroupParts {
         }
     }
 
-    // As GroupByResult::values has them.
+    // The values stand as GroupByResult::values has them.
     static uint32_t width_of(const GroupAggregate& aggregate) {
         switch (aggregate.kind) {
             case GroupAggregateKind::kMin:

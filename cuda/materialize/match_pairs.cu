@@ -116,7 +116,7 @@ class PairsResult {
     }
 
   private:
-    // As it is, or made for the rows that are about to be gathered, if there are any.
+    // The column as it is, or one made for the rows that are about to be gathered, if there are any.
     DeviceColumn column_at(int side, const JoinOutputColumn& column) const {
         const bool is_key = column.side == OutputSide::kKey;
         const DeviceColumn& described = is_key ? side_[side]->key : side_[side]->columns[column.column];

@@ -59,7 +59,7 @@ void set_stripes(const BaselineJoinSpec& spec, BaselineMemory& memory) {
     if (parts == 0) throw Error(ErrorCode::kInvalid, "stripes of a table lie in some memory");
     memory.stripe_bytes = kStripeBytes;
     memory.stripes = (memory.table_bytes + kStripeBytes - 1) / kStripeBytes;
-    // As StripePattern deals them: the GPU never gets more than its share.
+    // StripePattern deals pages in this way: the GPU never gets more than its share.
     memory.device_stripes =
         memory.stripes / parts * spec.shares.device + memory.stripes % parts * spec.shares.device / parts;
 }
@@ -95,7 +95,7 @@ BaselineMemory baseline_join_memory(const BaselineJoinSpec& spec) {
 
 uint64_t resident_build_bytes(const StagedJoinSpec& join, uint64_t build_rows, StreamProbe stream_probe) {
     if (build_rows > kTableRowsMax) throw Error(ErrorCode::kInvalid, "more build rows than any memory holds");
-    // As it comes: a bit per row, too.
+    // It stays as it comes, with a bit per row, too.
     uint64_t raw_bytes = join.key_bytes;
     for (const uint32_t width : join.widths[kBuildSide]) raw_bytes += width;
     const uint64_t bytes = build_rows * raw_bytes + build_rows / 8;

@@ -28,8 +28,8 @@ uint64_t floor_power_of_two(uint64_t value) {
     return power;
 }
 
-// As far_pages_needed() of all chunks, however they are cut. keyless: rows without a key are kept, as if they were a
-// partition more.
+// Returns far_pages_needed() of all chunks, however they are cut. keyless: rows without a key are kept, as if they
+// were a partition more.
 uint64_t pages_of_side(uint64_t rows, uint64_t chunks, uint64_t page_rows, int radix_bits, bool keyless) {
     return rows / page_rows + std::min(rows, (chunks << radix_bits) + (keyless ? chunks : 0));
 }

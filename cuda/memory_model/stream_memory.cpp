@@ -31,7 +31,7 @@ uint64_t index_buckets_max(uint64_t rows, uint64_t partitions) {
     return rows / 2 + 2 * partitions;
 }
 
-// As many tiles again for pieces that do not fill one: each partition of a chunk has such a piece.
+// Pieces that do not fill a tile need as many tiles again: each partition of a chunk has such a piece.
 uint64_t probe_tiles_max(uint64_t chunk_rows, uint64_t partitions) {
     return chunk_rows / kTileRows + 2 * partitions + 1024;
 }

@@ -168,7 +168,7 @@ class RadixPartitioning {
   private:
     uint32_t row_words() const { return result_.layout.row_words; }
 
-    // As even as can be, later passes have the odd ones; but for packs, which the first pass alone moves.
+    // Passes are as even as can be, and later ones have the odd bits; packs are moved by the first pass alone.
     std::vector<int> pass_bits() const {
         const int bits_max = pass_bits_max(device_.properties(), static_cast<int>(row_words()));
         std::vector<int> bits;

@@ -35,10 +35,10 @@ struct PackShared {
     uint32_t start[kPackDigitsMax];
     uint32_t warp_sums[kPackThreads / kWarpThreads];
     uint32_t all;  // rows of the tile that have a place
-    // Of each word of the pack in the stage: where it begins there, and how far it is from one row to the next.
+    // They say for each word of the pack where it begins in the stage, and how far it is from one row to the next.
     uint32_t word_start[kPackWordsMax];
     uint32_t word_stride[kPackWordsMax];
-    // Of each slot: the row's number in the tile, and above it the digit.
+    // Each slot has the row's number in the tile, and above it the digit.
     uint32_t order[kPackTileRows];
     typename MixedKey<kKeyWords>::Key keys[kPackTileRows];
 };

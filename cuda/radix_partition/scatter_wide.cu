@@ -180,7 +180,7 @@ void launch_wide(Device& device, const ScatterPass& pass, uint32_t row_words) {
     const bool from_rows = pass.rows_in != nullptr;
     const TileSize size = tile_size(device.properties(), static_cast<int>(row_words), kPassBitsMax);
     const auto all = static_cast<uint64_t>(device.properties().multiprocessors);
-    // As in launch_shape().
+    // This follows launch_shape().
     const uint64_t tiles = from_rows ? pass.rows / pass.tile_rows + pass.regions : pass.tiles;
     const uint64_t most = pass.blocks == 0 ? size.blocks * all : pass.blocks;
     const auto blocks = static_cast<unsigned>(std::min(most, tiles));

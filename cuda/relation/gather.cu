@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kRelationThreads)
                 address = reinterpret_cast<unsigned long long>(values + picked.row * from.width);
             }
         }
-        // As many steps for every lane: 32 values are a multiple of 32 units.
+        // Every lane takes as many steps: 32 values are a multiple of 32 units.
         for (uint32_t unit = lane_index(); unit < units * kWarpThreads; unit += kWarpThreads) {
             const uint32_t value = unit / units;
             const unsigned long long at = __shfl_sync(kFullWarp, address, static_cast<int>(value));

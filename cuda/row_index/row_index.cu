@@ -16,7 +16,7 @@ namespace spillway::cuda { inline namespace row_index {
 
 namespace {
 
-// As many bits as leave kBucketRows rows or fewer to a bucket, but no more than there are.
+// Returns how many bits leave kBucketRows rows or fewer to a bucket, but no more than there are.
 uint32_t bucket_bits_for(uint64_t rows, uint32_t bits_max) {
     uint32_t bits = 0;
     while (bits < bits_max && (kBucketRows << bits) < rows) ++bits;

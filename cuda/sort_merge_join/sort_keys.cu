@@ -97,7 +97,7 @@ KeyBits key_bits(Device& device, const KeysToSort& first, const KeysToSort& seco
 void radix_sort(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values, uint32_t value_width,
                 const SortedColumns& sorted) {
     if (keys.rows == 0) return;
-    // As CUB's onesweep sort has it: keys for the histograms of all digits, then all twice per pass.
+    // CUB's onesweep sort reads the keys for the histograms of all digits, then moves all twice per pass.
     const auto passes = static_cast<uint64_t>((bits.end - bits.begin + kSortPassBits - 1) / kSortPassBits);
     count_moved(device, keys.rows * (keys.width + passes * 2 * (keys.width + value_width)));
     const auto sort = keys.width == 4 ? radix_sort_4 : radix_sort_8;

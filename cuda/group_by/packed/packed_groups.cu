@@ -307,13 +307,13 @@ bool PackedGroupsShape::pairs(uint64_t groups) const {
 
 PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t rows,
                                           uint64_t groups) {
-    // As many bits as one pass has anyway, unless rows are few; the rest of what it has where tables want it.
+    // One pass has so many bits anyway, unless rows are few; tables that want them get the rest of what it has.
     PackedGroupsShape shape;
     while (shape.bits < kGroupRadixBits && rows >> (shape.bits + 1) >= kGroupPartitionRowsMin) ++shape.bits;
     const uint32_t most = slots_for(properties, plan, 1);
     while (shape.bits < kPassBitsMax && fill_of(groups, shape.bits, most) > kPackedGroupsFillBetter) ++shape.bits;
     if (fill_of(groups, shape.bits, most) > narrow_fill(plan.key_words)) {
-        // As many bits as two blocks per multiprocessor want, of which one has rows to look up while the other's groups
+        // Two blocks per multiprocessor want so many bits: one has rows to look up while the other's groups
         // leave.
         shape.blocks = 2;
         shape.slots = slots_for(properties, plan, 2);

@@ -15,8 +15,8 @@
 // shared memory. The warp adds them to the slot when another one gets hotter, and at the end of its rows.
 namespace spillway::cuda { inline namespace grouping {
 
-// Of a thread. kWordsOf: of a row's columns, each of which is a value, or half of one. kIsKept: else nothing is ever
-// hot, and no register is taken.
+// What one thread keeps. kWordsOf: words of a row's columns, each a value or half of one. kIsKept: otherwise nothing is
+// ever hot, and no register is taken.
 template <int kWordsOf, bool kIsKept>
 struct HotSums {
     static constexpr int kWords = kWordsOf;

@@ -26,7 +26,7 @@ __device__ inline Value* state_place(const BlockSlots<kKeyWords>& table, const A
     }
 }
 
-// As max_rows() of add_rows.cuh: all states are loaded before the first is compared, and few rows change one.
+// Works like max_rows() of add_rows.cuh: all states are loaded before the first is compared, and few rows change one.
 template <class Value, int kKeyWords, int kRows>
 __device__ inline void max_narrow(const BlockSlots<kKeyWords>& table, const Accumulator& a,
                                   const Value (&values)[kRows], const uint32_t (&slot)[kRows]) {
