@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -28,6 +29,10 @@ EquiJoin equi_join_of(const TableJoin& join) {
     equi.first_key = join.first_key;
     equi.key_range = join.key_range;
     return equi;
+}
+
+bool contains(const std::vector<uint32_t*>& list, const uint32_t* item) {
+    return std::find(list.begin(), list.end(), item) != list.end();
 }
 
 DeviceRelation relation_of(const DeviceTable& table, const KeyColumn& key) {
@@ -110,13 +115,7 @@ class TableJoiner {
         keys_ = join_keys(device_, *tables_[kBuildSide], join_.build_keys, *tables_[kProbeSide], join_.probe_keys,
                           join_.nulls_equal);
         TextWidths texts[2];
-        if (carries_all(join_)) {
-            const PhaseScope transform(device_, Phase::kTransform);
-            for (const TableJoinColumn& column : join_.output) {
-                if (column.side == TableSide::kBuild) find_text(kBuildSide, column.build_column, texts[kBuildSide]);
-                if (column.side == TableSide::kProbe) find_text(kProbeSide, column.probe_column, texts[kProbeSide]);
-            }
-        }
+        if (carries_all(join_)) find_texts(texts);
         plan_ = plan_join(*tables_[kBuildSide], *tables_[kProbeSide], join_, keys_, texts);
         equi_ = equi_join_of(join_);
         if (plan_.wants_key) equi_.output.push_back({OutputSide::kKey, 0});
@@ -132,14 +131,25 @@ class TableJoiner {
         }
     }
 
-    // Which fields the strings of a column take, once for each column.
-    void find_text(int side, uint32_t column, TextWidths& widths) {
-        const DeviceTable& table = *tables_[side];
-        widths.resize(table.columns.size());
-        if (column >= widths.size() || widths[column] != 0) return;  // the plan refuses columns that are not there
-        const TableColumn& values = table.columns[column];
-        if (values.kind != ColumnKind::kBytes) return;
-        widths[column] = text_field_width(longest_text(device_, values, table.rows));
+    // Which fields the strings of the columns of the output take. Asks the device once for all of them.
+    void find_texts(TextWidths (&widths)[2]) {
+        const PhaseScope transform(device_, Phase::kTransform);
+        for (const int side : {kBuildSide, kProbeSide}) widths[side].resize(tables_[side]->columns.size());
+        std::vector<TextColumn> columns;
+        std::vector<uint32_t*> width_of;
+        for (const TableJoinColumn& wished : join_.output) {
+            if (wished.side != TableSide::kBuild && wished.side != TableSide::kProbe) continue;
+            const int side = wished.side == TableSide::kBuild ? kBuildSide : kProbeSide;
+            const uint32_t number = side == kBuildSide ? wished.build_column : wished.probe_column;
+            if (number >= widths[side].size()) continue;  // the plan refuses columns that are not there
+            const TableColumn& column = tables_[side]->columns[number];
+            uint32_t* const width = &widths[side][number];
+            if (column.kind != ColumnKind::kBytes || contains(width_of, width)) continue;
+            columns.push_back({column.offsets.as<const uint64_t>(), tables_[side]->rows});
+            width_of.push_back(width);
+        }
+        const std::vector<uint64_t> longest = longest_texts(device_, columns);
+        for (size_t c = 0; c < columns.size(); ++c) *width_of[c] = text_field_width(longest[c]);
     }
 
     // Adds what the plan says to the relation. Returns the field of NULLs.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "relation/byte_words.cuh"
@@ -9,18 +11,25 @@ namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
-// Bytes: the offsets once.
+// Columns that one launch looks at: 1 KiB of what a kernel may be given.
+constexpr size_t kTextColumnsMax = 64;
+struct TextColumns {
+    TextColumn column[kTextColumnsMax];
+};
+
+// Bytes: the offsets once. A column for each row of blocks.
 __global__ void __launch_bounds__(kRelationThreads)
-    longest_text_kernel(const uint64_t* __restrict__ offsets, uint64_t rows, unsigned long long* longest) {
+    longest_texts_kernel(const __grid_constant__ TextColumns columns, unsigned long long* longest) {
+    const TextColumn& column = columns.column[blockIdx.y];
     unsigned long long mine = 0;
-    for_rows(rows, [&](uint64_t row) {
-        const unsigned long long bytes = __ldg(&offsets[row + 1]) - __ldg(&offsets[row]);
+    for_rows(column.rows, [&](uint64_t row) {
+        const unsigned long long bytes = __ldg(&column.offsets[row + 1]) - __ldg(&column.offsets[row]);
         mine = max(mine, bytes);
     });
     for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
         mine = max(mine, __shfl_xor_sync(kFullWarp, mine, distance));
     }
-    if (lane_index() == 0 && mine > 0) atomicMax(longest, mine);
+    if (lane_index() == 0 && mine > 0) atomicMax(&longest[blockIdx.y], mine);
 }
 
 // Bytes: offsets, validity and the bytes of the strings once, a field written.
@@ -48,18 +57,29 @@ __global__ void __launch_bounds__(kRelationThreads)
 
 }  // namespace
 
-uint64_t longest_text(Device& device, const TableColumn& column, uint64_t rows) {
-    if (rows == 0) return 0;
-    const Allocation memory = device.memory().allocate(sizeof(unsigned long long), "longest string of a column");
-    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(memory.as(), 0, sizeof(unsigned long long), device.stream()));
-    count_moved(device, rows * sizeof(uint64_t));
-    launch(longest_text_kernel, relation_grid(device, rows), dim3(kRelationThreads), 0, device.stream(),
-           column.offsets.as<const uint64_t>(), rows, memory.as<unsigned long long>());
-    unsigned long long longest = 0;
-    SPILLWAY_CUDA_CHECK(
-        cudaMemcpyAsync(&longest, memory.as(), sizeof longest, cudaMemcpyDeviceToHost, device.stream()));
+std::vector<uint64_t> longest_texts(Device& device, const std::vector<TextColumn>& columns) {
+    std::vector<unsigned long long> longest(columns.size());
+    if (columns.empty()) return {};
+    const uint64_t bytes = longest.size() * sizeof(longest[0]);
+    const Allocation memory = device.memory().allocate(bytes, "longest strings of columns");
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(memory.as(), 0, bytes, device.stream()));
+    for (size_t first = 0; first < columns.size(); first += kTextColumnsMax) {
+        TextColumns some;
+        const size_t count = std::min(columns.size() - first, kTextColumnsMax);
+        uint64_t rows = 0;
+        for (size_t c = 0; c < count; ++c) {
+            some.column[c] = columns[first + c];
+            rows = std::max(rows, some.column[c].rows);
+            count_moved(device, some.column[c].rows * sizeof(uint64_t));
+        }
+        if (rows == 0) continue;
+        const dim3 grid(relation_grid(device, rows).x, static_cast<unsigned>(count));
+        launch(longest_texts_kernel, grid, dim3(kRelationThreads), 0, device.stream(), some,
+               memory.as<unsigned long long>() + first);
+    }
+    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(longest.data(), memory.as(), bytes, cudaMemcpyDeviceToHost, device.stream()));
     device.synchronize();
-    return longest;
+    return {longest.begin(), longest.end()};
 }
 
 Allocation text_fields(Device& device, const TableColumn& column, uint64_t rows, uint32_t width) {

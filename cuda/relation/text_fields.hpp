@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "device/device.hpp"
 #include "relation/device_table.hpp"
@@ -17,8 +18,14 @@ constexpr uint32_t text_field_width(uint64_t longest) {
     return longest <= 3 ? 4 : longest <= 7 ? 8 : longest <= 15 ? 16 : 0;
 }
 
-// Bytes of the longest string of a column. Waits for the device.
-uint64_t longest_text(Device& device, const TableColumn& column, uint64_t rows);
+// A column of strings as far as their lengths go.
+struct TextColumn {
+    const uint64_t* offsets = nullptr;  // [rows + 1]
+    uint64_t rows = 0;
+};
+
+// Bytes of the longest string of each column. Waits for the device, once for all of them.
+std::vector<uint64_t> longest_texts(Device& device, const std::vector<TextColumn>& columns);
 
 // [rows] fields of `width` bytes. No string may be longer than width - 1.
 Allocation text_fields(Device& device, const TableColumn& column, uint64_t rows, uint32_t width);
