@@ -20,25 +20,6 @@ __global__ void __launch_bounds__(kGftrThreads) mix_keys_kernel(const Key* from,
     }
 }
 
-// Row numbers for a column of them: 4 or 8 bytes written per row.
-template <class Number>
-__global__ void __launch_bounds__(kGftrThreads) list_numbers_kernel(uint64_t rows, Number* numbers) {
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < rows; row += step) {
-        numbers[row] = static_cast<Number>(row);
-    }
-}
-
-// A bit per row: the first `keyed` rows have a key.
-__global__ void __launch_bounds__(kGftrThreads) first_have_keys_kernel(uint64_t rows, uint64_t keyed, uint32_t* words) {
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    for (uint64_t word = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; word < (rows + 31) / 32;
-         word += step) {
-        const uint64_t first = word * 32;
-        words[word] = keyed >= first + 32 ? ~0U : keyed <= first ? 0 : (1U << (keyed - first)) - 1;
-    }
-}
-
 // The first place of a key whose top bits are `partition` or more, by bisection.
 template <class Key>
 __device__ uint64_t first_of_partition(const Key* keys, uint64_t rows, uint32_t bits, uint64_t partition) {

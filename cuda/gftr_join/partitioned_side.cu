@@ -8,6 +8,7 @@
 #include "gftr_join/partition_keys.cuh"
 #include "gftr_join/partitioned_side.hpp"
 #include "materialize/gather_rows.hpp"
+#include "primitive/row_numbers.hpp"
 #include "sort_merge_join/sort_keys.hpp"
 
 namespace spillway::cuda { inline namespace gftr_joins {
@@ -24,18 +25,6 @@ void start_mix(Device& device, const void* from, uint32_t width, uint64_t rows, 
     } else {
         launch(mix_keys_kernel<uint64_t, kUnmix>, grid, dim3(kGftrThreads), 0, device.stream(),
                static_cast<const uint64_t*>(from), rows, static_cast<uint64_t*>(to));
-    }
-}
-
-void start_numbers(Device& device, uint32_t width, uint64_t rows, void* to) {
-    count_moved(device, rows * width);
-    const dim3 grid = grid_over(device, rows, kGftrThreads, kGftrBlocksPerMultiprocessor);
-    if (width == 4) {
-        launch(list_numbers_kernel<uint32_t>, grid, dim3(kGftrThreads), 0, device.stream(), rows,
-               static_cast<uint32_t*>(to));
-    } else {
-        launch(list_numbers_kernel<uint64_t>, grid, dim3(kGftrThreads), 0, device.stream(), rows,
-               static_cast<uint64_t*>(to));
     }
 }
 
@@ -73,11 +62,8 @@ Allocation PartitionedSide::allocate(uint64_t rows, uint32_t width) {
 }
 
 void PartitionedSide::describe_keyless() {
-    const uint64_t words = (relation_.rows + 31) / 32;
-    count_moved(device_, words * sizeof(uint32_t));
-    valid_ = allocate(words, sizeof(uint32_t));
-    launch(first_have_keys_kernel, grid_over(device_, words, kGftrThreads, kGftrBlocksPerMultiprocessor),
-           dim3(kGftrThreads), 0, device_.stream(), relation_.rows, keyed_rows_, valid_.as<uint32_t>());
+    valid_ = allocate((relation_.rows + 31) / 32, sizeof(uint32_t));
+    mark_first_rows(device_, relation_.rows, keyed_rows_, valid_.as<uint32_t>());
     relation_.key_valid = valid_.as<const uint32_t>();
 }
 
@@ -127,7 +113,7 @@ void PartitionedSide::partition_with(int column, void* keys_to) {
         if (input_.key_valid != nullptr) {
             gather_rows(device_, from, keyed_.numbers(), keyed.as());
         } else {
-            start_numbers(device_, from.width, keyed_rows_, keyed.as());
+            number_rows(device_, keyed_rows_, from.width, keyed.as());
         }
     }
     radix_sort(device_, keys, bits, values, from.width, {keys_to, column_.as()});

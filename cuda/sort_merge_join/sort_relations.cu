@@ -1,35 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "materialize/gather_rows.hpp"
+#include "primitive/row_numbers.hpp"
 #include "sort_merge_join/sort_keys.hpp"
-#include "sort_merge_join/sort_merge_policy.hpp"
 #include "sort_merge_join/sort_relations.hpp"
 
 namespace spillway::cuda { inline namespace sort_merge_joins {
 
 namespace {
-
-// 0, 1, 2, ...: 4 or 8 bytes written per row.
-template <class Number>
-__global__ void __launch_bounds__(kRowThreads) number_rows(uint64_t rows, Number* numbers) {
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < rows; row += step) {
-        numbers[row] = static_cast<Number>(row);
-    }
-}
-
-// Bits of rows below `keyed` are 1; a bit written per row.
-__global__ void __launch_bounds__(kRowThreads) set_first_bits(uint64_t rows, uint64_t keyed, uint32_t* words) {
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    for (uint64_t word = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; word < (rows + 31) / 32;
-         word += step) {
-        const uint64_t first = word * 32;
-        words[word] = keyed >= first + 32 ? ~0U : keyed <= first ? 0 : (1U << (keyed - first)) - 1;
-    }
-}
 
 void check_relation(const DeviceRelation& relation) {
     if (relation.key.width != 4 && relation.key.width != 8) refuse("keys have 4 or 8 bytes");
@@ -144,15 +124,7 @@ class SideSorter {
     }
     void fill_numbers(uint32_t width, void* to) {
         if (input_.key_valid != nullptr) return gather_rows(device_, {nullptr, width}, keyed_.numbers(), to);
-        count_moved(device_, side_.keyed_rows * width);
-        const dim3 grid = grid_over(device_, side_.keyed_rows, kRowThreads, kRowBlocksPerMultiprocessor);
-        if (width == 4) {
-            launch(number_rows<uint32_t>, grid, dim3(kRowThreads), 0, device_.stream(), side_.keyed_rows,
-                   static_cast<uint32_t*>(to));
-        } else {
-            launch(number_rows<uint64_t>, grid, dim3(kRowThreads), 0, device_.stream(), side_.keyed_rows,
-                   static_cast<uint64_t*>(to));
-        }
+        number_rows(device_, side_.keyed_rows, width, to);
     }
 
     void sort_column(const KeyBits& bits, const DeviceColumn& from, void* keys_to, void* to) {
@@ -172,10 +144,9 @@ class SideSorter {
         side_.relation.key_valid = nullptr;
         if (keyless_.count == 0) return;
         const uint64_t rows = side_.relation.rows;
-        count_moved(device_, rows / 8 + (rows - side_.keyed_rows) * input_.key.width);
+        count_moved(device_, (rows - side_.keyed_rows) * input_.key.width);
         Allocation valid = allocate((rows + 31) / 32, sizeof(uint32_t));
-        launch(set_first_bits, grid_over(device_, (rows + 31) / 32, kRowThreads, kRowBlocksPerMultiprocessor),
-               dim3(kRowThreads), 0, device_.stream(), rows, side_.keyed_rows, valid.as<uint32_t>());
+        mark_first_rows(device_, rows, side_.keyed_rows, valid.as<uint32_t>());
         side_.relation.key_valid = valid.as<const uint32_t>();
         side_.columns.push_back(std::move(valid));
         // Nobody needs these keys; what is there shall at least always be the same.

@@ -7,6 +7,7 @@
 #include "device/published.hpp"
 #include "group_by/sorted/sort_pairs.hpp"
 #include "group_by/sorted/sorted_policy.hpp"
+#include "primitive/row_numbers.hpp"
 #include "primitive/warp.cuh"
 
 // Bytes of a sort: keys and values read and written once per 8 bits of the key, and the keys once more for histograms,
@@ -46,14 +47,6 @@ SortedPairs sort(Device& device, const void* key, const void* values, uint64_t r
             sorted.values.as<Value>(), static_cast<int64_t>(rows), bits.begin, bits.end, device.stream()));
     }
     return sorted;
-}
-
-// Bytes: 4 written per row.
-__global__ void number_rows(uint64_t rows, uint32_t* numbers) {
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < rows; row += step) {
-        numbers[row] = static_cast<uint32_t>(row);
-    }
 }
 
 }  // namespace
@@ -104,9 +97,7 @@ SortedRows sort_keys(Device& device, const DeviceColumn& key, uint64_t rows) {
     if (rows > 1ULL << 32) throw Error(ErrorCode::kInvalid, "row numbers of 4 bytes for more than 2^32 rows");
     const PhaseScope transform(device, Phase::kTransform);
     const Allocation numbers = device.memory().allocate(rows * sizeof(uint32_t), "row numbers");
-    count_moved(device, numbers.bytes());
-    launch(number_rows, grid_over(device, rows, kSortedThreads, 16), dim3(kSortedThreads), 0, device.stream(), rows,
-           numbers.as<uint32_t>());
+    number_rows(device, rows, 4, numbers.as());
     SortedPairs sorted = sort_pairs(device, key, {numbers.as(), 4}, rows, differing_bits(device, key, rows));
     return {std::move(sorted.keys), std::move(sorted.values)};
 }
