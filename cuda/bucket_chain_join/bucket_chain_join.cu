@@ -105,7 +105,7 @@ class BucketPartitioning {
     template <class Key, class Row>
     void launch_pass(const BucketPass& pass, uint64_t tiles) {
         launch(bucket_pass_kernel<Key, Row>, dim3(blocks_for(tiles)), dim3(kBucketThreads),
-               bucket_tile_bytes<Key, Row>(), device_.stream(), pass);
+               BucketStage<Key, Row>::bytes(), device_.stream(), pass);
     }
 
     PartitionedTuples list(BucketChains chains) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "bucket_chain_join/bucket_pool.cuh"
+#include "pair_join/tuple_stage.cuh"
 #include "primitive/key_rows.cuh"
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
@@ -33,25 +34,18 @@ struct BucketTileShared {
     uint32_t counts[kBucketFanOutMax];
     uint32_t starts[kBucketFanOutMax];
     BucketRun runs[kBucketFanOutMax];
-    uint32_t warp_sums[kBucketFanOutMax / kWarpThreads];
+    uint32_t warp_sums[kBucketThreads / kWarpThreads];
     uint32_t total;
 };
 
 template <class Key, class Row>
-constexpr uint64_t bucket_tile_bytes() {
-    return kBucketTileTuples * (sizeof(Key) + sizeof(Row));
-}
+using BucketStage = TupleStage<Key, Row, kBucketThreads, kBucketItems>;
 
 template <class Key, class Row>
 class BucketTile {
-    static constexpr int kKeyWords = sizeof(Key) / 4;
-
   public:
     __device__ BucketTile(const BucketPass& pass, unsigned char* memory, BucketTileShared& shared)
-        : pass_(pass),
-          shared_(shared),
-          keys_(reinterpret_cast<Key*>(memory)),
-          rows_(reinterpret_cast<Row*>(memory + kBucketTileTuples * sizeof(Key))) {}
+        : pass_(pass), shared_(shared), tile_(memory, pass.shift, pass.bits) {}
 
     // By all threads, all calls alike. first: of the tile, in the input.
     __device__ void move(uint64_t parent, uint64_t first, uint32_t count) {
@@ -61,28 +55,15 @@ class BucketTile {
         const uint32_t there = load(first, count, keys, rows);
         for (uint32_t d = threadIdx.x; d < kBucketFanOutMax; d += kBucketThreads) shared_.counts[d] = 0;
         __syncthreads();
-#pragma unroll
-        for (int u = 0; u < kBucketItems; ++u) {
-            if ((there >> u & 1) != 0) ranks[u] = atomicAdd(&shared_.counts[digit_of(keys[u])], 1U);
-        }
+        tile_.count(there, keys, shared_.counts, ranks);
         __syncthreads();
         take_runs(parent);
-#pragma unroll
-        for (int u = 0; u < kBucketItems; ++u) {
-            if ((there >> u & 1) == 0) continue;
-            const uint32_t at = shared_.starts[digit_of(keys[u])] + ranks[u];
-            keys_[at] = keys[u];
-            rows_[at] = rows[u];
-        }
+        tile_.put(there, keys, rows, shared_.starts, ranks);
         __syncthreads();
         write_runs();
     }
 
   private:
-    __device__ uint32_t digit_of(Key key) const {
-        return radix_digit(static_cast<uint32_t>(key >> (32 * (kKeyWords - 1))), pass_.shift, (1U << pass_.bits) - 1);
-    }
-
     // Which of them are there, a bit each.
     __device__ uint32_t load(uint64_t first, uint32_t count, Key (&keys)[kBucketItems], Row (&rows)[kBucketItems]) {
         const KeyRows<Key> in{static_cast<const Key*>(pass_.keys_in), pass_.key_valid, pass_.rows};
@@ -98,7 +79,7 @@ class BucketTile {
                 rows[u] = __ldcs(static_cast<const Row*>(pass_.rows_in) + first + i);
             } else {
                 if (!in.has_key(first + i)) continue;
-                keys[u] = MixedKey<kKeyWords>::mix(__ldcs(in.keys + first + i));
+                keys[u] = MixedKey<sizeof(Key) / 4>::mix(__ldcs(in.keys + first + i));
                 rows[u] = static_cast<Row>(first + i);
             }
             there |= 1U << u;
@@ -111,14 +92,10 @@ class BucketTile {
         const uint32_t digit = threadIdx.x;
         const bool has_digit = digit < kBucketFanOutMax;
         const uint32_t count = has_digit ? shared_.counts[digit] : 0;
-        const uint32_t sum = warp_inclusive_sum(count);
-        if (has_digit && lane_index() == kWarpThreads - 1) shared_.warp_sums[warp_index()] = sum;
-        __syncthreads();
+        const uint32_t through = block_inclusive_sum<kBucketThreads>(count, shared_.warp_sums);
+        if (threadIdx.x == kBucketThreads - 1) shared_.total = through;
         if (has_digit) {
-            uint32_t before = 0;
-            for (uint32_t w = 0; w < warp_index(); ++w) before += shared_.warp_sums[w];
-            shared_.starts[digit] = before + sum - count;
-            if (digit == kBucketFanOutMax - 1) shared_.total = before + sum;
+            shared_.starts[digit] = through - count;
             if (count > 0) {
                 BucketRun run;
                 while (!take_places(pass_.out, parent << pass_.bits | digit, count, run)) __nanosleep(100);
@@ -129,22 +106,16 @@ class BucketTile {
     }
 
     __device__ void write_runs() const {
-        const uint32_t total = shared_.total;
-        for (uint32_t i = threadIdx.x; i < total; i += kBucketThreads) {
-            const Key key = keys_[i];
-            const uint32_t digit = digit_of(key);
+        const auto place_of = [&](uint32_t digit, uint32_t i) {
             const BucketRun& run = shared_.runs[digit];
-            const uint32_t within = i - shared_.starts[digit];
-            const uint64_t place = within < run.rest ? run.first + within : run.then + (within - run.rest);
-            static_cast<Key*>(pass_.out.keys)[place] = key;
-            static_cast<Row*>(pass_.out.rows)[place] = rows_[i];
-        }
+            return i < run.rest ? run.first + i : run.then + (i - run.rest);
+        };
+        tile_.write(shared_.total, shared_.starts, place_of, pass_.out.keys, pass_.out.rows);
     }
 
     const BucketPass& pass_;
     BucketTileShared& shared_;
-    Key* const keys_;
-    Row* const rows_;
+    const BucketStage<Key, Row> tile_;
 };
 
 template <class Key, class Row>

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "pair_join/tuple_stage.cuh"
 #include "primitive/key_rows.cuh"
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
@@ -72,7 +73,7 @@ __device__ uint32_t load_keys(const ReorderPass& pass, uint64_t first, uint64_t 
 
 template <class Key>
 __device__ inline uint32_t reorder_digit(const ReorderPass& pass, Key key) {
-    return radix_digit(static_cast<uint32_t>(key >> (8 * sizeof(Key) - 32)), pass.shift, (1U << pass.bits) - 1);
+    return tuple_digit(key, pass.shift, pass.bits);
 }
 
 template <class Key>

@@ -115,7 +115,7 @@ class HistogramPartitioning {
     template <class Key, class Row>
     void reorder(const ReorderPass& pass, dim3 grid) const {
         const auto kernel = is_staged_ ? staged_reorder_kernel<Key, Row> : reorder_kernel<Key, Row>;
-        const uint64_t bytes = is_staged_ ? staged_reorder_bytes<Key, Row>() : 0;
+        const uint64_t bytes = is_staged_ ? ReorderStage<Key, Row>::bytes() : 0;
         launch(kernel, grid, dim3(kReorderThreads), bytes, device_.stream(), pass);
     }
 

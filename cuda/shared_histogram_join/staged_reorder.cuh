@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "pair_join/tuple_stage.cuh"
 #include "primitive/warp.cuh"
 #include "shared_histogram_join/reorder_pass.cuh"
 
@@ -22,31 +23,22 @@ struct StagedReorderShared {
 };
 
 template <class Key, class Row>
-constexpr uint32_t kStagedTuples = kReorderThreads* kStagedItems<Key, Row>;
-
-template <class Key, class Row>
-constexpr uint64_t staged_reorder_bytes() {
-    return kStagedTuples<Key, Row> * (sizeof(Key) + sizeof(Row));
-}
+using ReorderStage = TupleStage<Key, Row, kReorderThreads, kStagedItems<Key, Row>>;
 
 template <class Key, class Row>
 class StagedReorder {
     static constexpr int kItems = kStagedItems<Key, Row>;
-    static constexpr uint32_t kTuples = kStagedTuples<Key, Row>;
 
   public:
     __device__ StagedReorder(const ReorderPass& pass, unsigned char* memory, StagedReorderShared& shared)
-        : pass_(pass),
-          shared_(shared),
-          keys_(reinterpret_cast<Key*>(memory)),
-          rows_(reinterpret_cast<Row*>(memory + kTuples * sizeof(Key))) {}
+        : pass_(pass), shared_(shared), tile_(memory, pass.shift, pass.bits) {}
 
     // By all threads, as all below.
     __device__ void move(const ReorderChunk& chunk) {
         for (uint32_t d = threadIdx.x; d < 1U << pass_.bits; d += kReorderThreads) {
             shared_.offsets[d] = pass_.offsets[chunk.histogram + d * chunk.stride];
         }
-        for (uint64_t tile = chunk.first; tile < chunk.end; tile += kTuples) {
+        for (uint64_t tile = chunk.first; tile < chunk.end; tile += ReorderStage<Key, Row>::kTuples) {
             for (uint32_t d = threadIdx.x; d < kReorderFanOutMax; d += kReorderThreads) shared_.counts[d] = 0;
             __syncthreads();
             stage(tile + threadIdx.x, chunk.end);
@@ -73,20 +65,10 @@ class StagedReorder {
             rows[u] = static_cast<Row>(row);
             if (rows_in != nullptr && (there >> u & 1) != 0) rows[u] = __ldcs(rows_in + row);
         }
-#pragma unroll
-        for (int u = 0; u < kItems; ++u) {
-            if ((there >> u & 1) != 0)
-                ranks[u] = static_cast<uint16_t>(atomicAdd(&shared_.counts[reorder_digit(pass_, keys[u])], 1U));
-        }
+        tile_.count(there, keys, shared_.counts, ranks);
         __syncthreads();
         find_starts();
-#pragma unroll
-        for (int u = 0; u < kItems; ++u) {
-            if ((there >> u & 1) == 0) continue;
-            const uint32_t at = shared_.starts[reorder_digit(pass_, keys[u])] + ranks[u];
-            keys_[at] = keys[u];
-            rows_[at] = rows[u];
-        }
+        tile_.put(there, keys, rows, shared_.starts, ranks);
     }
 
     // Prefix sum of the counts, a thread for neighbouring digits.
@@ -109,20 +91,13 @@ class StagedReorder {
     }
 
     __device__ void write() const {
-        const uint32_t total = shared_.total;
-        for (uint32_t i = threadIdx.x; i < total; i += kReorderThreads) {
-            const Key key = keys_[i];
-            const uint32_t digit = reorder_digit(pass_, key);
-            const uint64_t place = shared_.offsets[digit] + (i - shared_.starts[digit]);
-            static_cast<Key*>(pass_.keys_out)[place] = key;
-            static_cast<Row*>(pass_.rows_out)[place] = rows_[i];
-        }
+        const auto place_of = [&](uint32_t digit, uint32_t i) { return shared_.offsets[digit] + i; };
+        tile_.write(shared_.total, shared_.starts, place_of, pass_.keys_out, pass_.rows_out);
     }
 
     const ReorderPass& pass_;
     StagedReorderShared& shared_;
-    Key* const keys_;
-    Row* const rows_;
+    const ReorderStage<Key, Row> tile_;
 };
 
 template <class Key, class Row>
