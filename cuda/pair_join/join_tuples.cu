@@ -6,6 +6,7 @@
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "materialize/dense_output.hpp"
+#include "pair_join/child_kernels.hpp"
 #include "pair_join/join_tuples.hpp"
 #include "pair_join/tuple_join.cuh"
 #include "radix_partition/plan_regions.hpp"
@@ -47,8 +48,16 @@ uint32_t chunk_rows_of(PairOutput output) {
 template <class Parts>
 class TuplesJoin {
   public:
-    TuplesJoin(Device& device, const PartitionedTuples& build, const PartitionedTuples& probe, const MatchWish& wish)
-        : device_(device), key_width_(build.key_width), row_width_(build.row_width) {
+    TuplesJoin(Device& device, const PartitionedTuples& build, const PartitionedTuples& probe, const MatchWish& wish,
+               const PairJoinOptions& options)
+        : device_(device),
+          key_width_(build.key_width),
+          row_width_(build.row_width),
+          // Marks alone take no more time where a key comes often.
+          child_kernels_(options.child_kernels &&
+                         (wish.pairs || (wish.build_marks == nullptr && wish.probe_marks == nullptr))) {
+        const uint64_t most = device.properties().multiprocessors * kChildBlocksPerMultiprocessor;
+        child_blocks_ = options.child_blocks < 0 ? most : std::min<uint64_t>(most, options.child_blocks);
         build_rows_ = build.relation_rows;
         probe_rows_ = probe.relation_rows;
         numbers_width_ = build.rows ? row_width_ : 0;
@@ -135,6 +144,7 @@ class TuplesJoin {
         unsigned long long next_unit;
         unsigned long long matches;
         unsigned long long reserved;
+        unsigned long long child_blocks;
     };
 
     static TupleSide side_of(const PartitionedTuples& tuples) {
@@ -155,11 +165,12 @@ class TuplesJoin {
     unsigned blocks() const {
         return static_cast<unsigned>(device_.properties().multiprocessors) * Parts::kBlocksPerMultiprocessor;
     }
+    uint64_t child_blocks() const { return child_kernels_ ? child_blocks_ : 0; }
     uint64_t writers(PairOutput output) const {
         const int of_block = output == PairOutput::kBlockChunks   ? 1
                              : output == PairOutput::kThreadPages ? Parts::kThreads
                                                                   : Parts::kThreads / kWarpThreads;
-        return static_cast<uint64_t>(blocks()) * of_block;
+        return (blocks() + child_blocks()) * of_block;
     }
 
     MatchPairs allocate(uint64_t rows) {
@@ -188,7 +199,10 @@ class TuplesJoin {
         const uint64_t probe_width = key_width_ + (use == PairUse::kCount ? 0 : numbers_width_);
         count_moved(device_, build_rows_ * (key_width_ + numbers_width_) + probe_rows_ * probe_width);
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, sizeof(Counters), device_.stream()));
-        if (key_width_ == 4) {
+        if (child_kernels_) {
+            const ChildPass pass = {pass_, &counters_.as<Counters>()->child_blocks, child_blocks(), blocks()};
+            launch_with_children(device_, pass, key_width_, row_width_, use);
+        } else if (key_width_ == 4) {
             row_width_ == 4 ? run_kernel<uint32_t, uint32_t>(use) : run_kernel<uint32_t, uint64_t>(use);
         } else {
             row_width_ == 4 ? run_kernel<uint64_t, uint32_t>(use) : run_kernel<uint64_t, uint64_t>(use);
@@ -227,6 +241,8 @@ class TuplesJoin {
     Device& device_;
     const uint32_t key_width_;
     const uint32_t row_width_;
+    const bool child_kernels_;
+    uint64_t child_blocks_ = 0;
     uint64_t build_rows_ = 0;
     uint64_t probe_rows_ = 0;
     uint32_t numbers_width_ = 0;  // of row numbers that are read; none where places stand for them
@@ -238,7 +254,7 @@ class TuplesJoin {
 template <class Parts>
 MatchPairs join_in_parts(Device& device, const PartitionedTuples& build, const PartitionedTuples& probe,
                          const MatchWish& wish, const PairJoinOptions& options) {
-    TuplesJoin<Parts> join(device, build, probe, wish);
+    TuplesJoin<Parts> join(device, build, probe, wish, options);
     if (wish.pairs) {
         return options.plan == OutputPlan::kOnePass ? join.write_directly(options.expected_rows, options.output)
                                                     : join.count_and_write();
@@ -266,6 +282,7 @@ void check_pair_join(const DeviceRelation& build, const DeviceRelation& probe, c
     if (options.radix_bits > radix_bits_max(options)) {
         refuse("radix bits from 0 to " + std::to_string(radix_bits_max(options)));
     }
+    if (options.child_kernels && options.parts != TupleParts::kSmall) refuse("child kernels for small parts alone");
     if (options.expected_rows > kRowsMax) refuse("a result of more rows than any memory holds");
 }
 

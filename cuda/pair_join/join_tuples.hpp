@@ -48,7 +48,11 @@ struct PairJoinOptions {
     uint64_t expected_rows = 0;              // pairs, kOnePass: what memory is taken for at first
     TupleParts parts = TupleParts::kLarge;
     PairOutput output = PairOutput::kWarpChunks;  // kOnePass
-    bool wide_row_numbers = false;                // for tests: 64-bit row numbers as if a side had more than 2^32 rows
+    // Large partitions are joined by kernels that blocks launch (section 3.2.3 of the same paper) instead of in units
+    // that all blocks share. Of small parts alone: others need more shared memory than such kernels may have.
+    bool child_kernels = false;
+    int64_t child_blocks = -1;      // for tests: blocks of all these kernels together; -1: what policy says
+    bool wide_row_numbers = false;  // for tests: 64-bit row numbers as if a side had more than 2^32 rows
 };
 
 // Throws kInvalid: widths, rows, radix bits that no caller may give.

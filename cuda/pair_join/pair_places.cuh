@@ -35,7 +35,7 @@ class PairPlaces<PairOutput::kBlockChunks> {
         if (threadIdx.x == 0) chunk_.word = 0;
     }
 
-    // As OutputPlaces::give().
+    // Does what OutputPlaces::give() does.
     template <class Write>
     __device__ void give(uint32_t lanes, const Write& write) {
         const uint32_t count = __popc(lanes);

@@ -23,7 +23,7 @@ struct LargeParts {
     static constexpr int kBlocksPerMultiprocessor = 2;
     static constexpr uint32_t kBuildTuples = kBuildPartTuples;
     static constexpr uint32_t kProbeTuples = kProbePartTuples;
-    // As many heads as there are tuples at most: a chain has one tuple on average, and no more in a full partition.
+    // There are as many heads as tuples at most: a chain has one tuple on average, also in a full partition.
     static constexpr uint32_t kSlotBits = 12;
     static constexpr int kRadixBitsMax = 16;
 };
@@ -39,6 +39,14 @@ struct SmallParts {
     static constexpr uint32_t kSlotBits = 9;
     static constexpr int kRadixBitsMax = 20;
 };
+
+// Kernels that blocks launch for large partitions: for those of at least so many units, a block of the kernel for so
+// many of them. All these kernels together have at most so many blocks for each multiprocessor, for each of which
+// memory for a chunk per warp is taken. Not measured yet.
+constexpr uint64_t kChildUnitsMin = 4;
+constexpr uint64_t kChildBlockUnits = 4;
+constexpr uint64_t kChildBlocksPerMultiprocessor = 64;
+
 // Tuples whose loads a thread has under way together.
 constexpr int kProbeItems = 4;
 

@@ -32,7 +32,7 @@ struct TupleTable {
     uint32_t* marks;  // bits of tuples that have a match
     uint32_t radix_bits;
 
-    static constexpr uint64_t bytes() {
+    __host__ __device__ static constexpr uint64_t bytes() {
         return kTuples * (sizeof(Key) + sizeof(Row) + sizeof(uint16_t)) + kSlots * sizeof(uint32_t) + kTuples / 8;
     }
     __device__ static TupleTable in(unsigned char* memory, uint32_t radix_bits) {
@@ -81,7 +81,7 @@ struct TupleJoinShared {
     BlockChunk chunk;
 };
 
-template <class Key, class Row, class Parts, PairUse kUse>
+template <class Key, class Row, class Parts, PairUse kUse, class Units = SharedUnits>
 class TupleJoin {
     using Table = TupleTable<Key, Row, Parts>;
     static constexpr int kThreads = Parts::kThreads;
@@ -89,11 +89,16 @@ class TupleJoin {
         kUse == PairUse::kWrite || kUse == PairUse::kWriteByBlock || kUse == PairUse::kWriteByThread;
 
   public:
-    __device__ TupleJoin(const TuplePass& pass, unsigned char* memory, TupleJoinShared<Parts>& shared)
-        : pass_(pass), shared_(shared), table_(Table::in(memory, pass.radix_bits)), places_(pass.out, shared.chunk) {}
+    __device__ TupleJoin(const TuplePass& pass, unsigned char* memory, TupleJoinShared<Parts>& shared,
+                         const Units& units = {})
+        : pass_(pass),
+          shared_(shared),
+          units_(units),
+          table_(Table::in(memory, pass.radix_bits)),
+          places_(pass.out, shared.chunk) {}
 
     __device__ void run() {
-        if (warp_index() == 0) fetch_tuple_unit(pass_, shared_.units[0]);
+        if (warp_index() == 0) units_.next(pass_, shared_.units[0]);
         for (uint32_t turn = 0;; turn ^= 1) {
             __syncthreads();  // the unit before is done, and this one known
             const TupleUnit<Parts>& unit = shared_.units[turn];
@@ -102,7 +107,7 @@ class TupleJoin {
             __syncthreads();
             for (uint32_t i = threadIdx.x; i < unit.build.count; i += kThreads) table_.insert(i, table_.keys[i]);
             __syncthreads();
-            if (warp_index() == 0) fetch_tuple_unit(pass_, shared_.units[turn ^ 1]);
+            if (warp_index() == 0) units_.next(pass_, shared_.units[turn ^ 1]);
             if (kUse == PairUse::kWrite && pass_.unit_places != nullptr) first_place_ = pass_.unit_places[unit.number];
             probe(unit);
             if (pass_.marks[0] == nullptr && pass_.unit_matches == nullptr) continue;
@@ -217,6 +222,7 @@ class TupleJoin {
 
     const TuplePass& pass_;
     TupleJoinShared<Parts>& shared_;
+    Units units_;  // of use to the first warp
     const Table table_;
     PairPlaces<kUse == PairUse::kWriteByBlock    ? PairOutput::kBlockChunks
                : kUse == PairUse::kWriteByThread ? PairOutput::kThreadPages

@@ -78,23 +78,32 @@ struct TupleUnit {
     TuplePart<Parts::kProbeTuples> probe;
 };
 
-// The next unit that no block has taken, by a warp.
+// By a warp: the unit with that number, which is one of partition p.
 template <class Parts>
-__device__ void fetch_tuple_unit(const TuplePass& pass, TupleUnit<Parts>& unit) {
-    unsigned long long number = 0;
-    if (lane_index() == 0) number = atomicAdd(pass.next_unit, 1ULL);
-    number = __shfl_sync(kFullWarp, number, 0);
-    if (number >= pass.first_unit[pass.partitions]) {
-        if (lane_index() == 0) unit.probe.count = 0;
-        return;
-    }
-    // Partitions without units begin where the next one does: the last of them that begins here has some.
-    const uint64_t p = warp_last_not_above(pass.first_unit, pass.partitions, static_cast<uint64_t>(number));
+__device__ void lay_out_unit(const TuplePass& pass, uint64_t p, uint64_t number, TupleUnit<Parts>& unit) {
     const uint64_t parts = (pass.build.sizes[p] + Parts::kBuildTuples - 1) / Parts::kBuildTuples;
     const uint64_t within = number - pass.first_unit[p];
     unit.build.lay_out(pass.build, p, within % parts * Parts::kBuildTuples);
     unit.probe.lay_out(pass.probe, p, within / parts * Parts::kProbeTuples);
     if (lane_index() == 0) unit.number = number;
 }
+
+// Which units a block joins: each time the next one that no block has taken.
+struct SharedUnits {
+    // By a warp. Leaves a probe side without tuples when there is no unit left.
+    template <class Parts>
+    __device__ void next(const TuplePass& pass, TupleUnit<Parts>& unit) {
+        unsigned long long number = 0;
+        if (lane_index() == 0) number = atomicAdd(pass.next_unit, 1ULL);
+        number = __shfl_sync(kFullWarp, number, 0);
+        if (number >= pass.first_unit[pass.partitions]) {
+            if (lane_index() == 0) unit.probe.count = 0;
+            return;
+        }
+        // Partitions without units begin where the next one does: the last of them that begins here has some.
+        lay_out_unit(pass, warp_last_not_above(pass.first_unit, pass.partitions, static_cast<uint64_t>(number)), number,
+                     unit);
+    }
+};
 
 }}  // namespace spillway::cuda::pair_join
