@@ -27,11 +27,13 @@ struct Algorithm {
 };
 
 extern const Algorithm kRadixHashJoin;
+extern const Algorithm kRadixHashCount;  // how many rows it would have
 extern const Algorithm kBucketChainJoin;
 extern const Algorithm kSharedHistogramJoin;
 // The same in other ways. "direct": tuples are written one by one; "1024": so many partitions of a first pass; who
 // takes places for pairs, or a probe before that counts them; "paper": direct, 1,024 partitions and then such of less
-// than 512 tuples ("paper-staged": not direct).
+// than 512 tuples ("paper-staged": not direct); "child-kernels": as "paper-staged", large partitions by kernels that
+// kernels launch.
 extern const std::vector<Algorithm> kSharedHistogramVariants;
 extern const Algorithm kNoPartitioningJoin;
 extern const Algorithm kPerfectHashJoin;
@@ -44,6 +46,19 @@ extern const Algorithm kMergeSortJoin;
 extern const Algorithm kGftrJoin;
 extern const Algorithm kGftrJoinByBlock;
 extern const Algorithm kCubSortMerge;
+// Stand-ins of ours for what others do, made from descriptions, and none of their code: cuDF's hash join, and the radix
+// hash join of He et al.
+extern const Algorithm kCudfLikeJoin;
+extern const Algorithm kHeEtAlJoin;
+
+// The columns of a result: the key, the build side's payloads, the probe side's.
+inline std::vector<cuda::JoinOutputColumn> all_payloads(const Workload& workload) {
+    using cuda::OutputSide;
+    std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
+    for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
+    for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
+    return output;
+}
 
 // Throws std::invalid_argument for a name that there is not, and for a workload that the algorithm cannot do.
 const Algorithm& find_algorithm(const std::string& name, const Workload& workload);

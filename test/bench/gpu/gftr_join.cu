@@ -10,10 +10,7 @@ namespace {
 template <cuda::PairOutput kOutput>
 cuda::JoinResult run_columns(cuda::Device& device, const Workload& workload, const Inputs& inputs,
                              cuda::PhaseTimer& timer) {
-    using cuda::OutputSide;
-    std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
-    for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
-    for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
+    const std::vector<cuda::JoinOutputColumn> output = all_payloads(workload);
     cuda::PairJoinOptions options;
     options.expected_rows = workload.result_rows_estimate();
     options.output = kOutput;

@@ -41,19 +41,11 @@ namespace spillway::gpu_bench {
 
 const Algorithm& find_algorithm(const std::string& name, const Workload& workload) {
     std::string names;
-    std::vector<const Algorithm*> algorithms = {&kRadixHashJoin,
-                                                &kBucketChainJoin,
-                                                &kSharedHistogramJoin,
-                                                &kNoPartitioningJoin,
-                                                &kPerfectHashJoin,
-                                                &kSortMergeGather,
-                                                &kSortMergeColumns,
-                                                &kSortMergeGatherAllBits,
-                                                &kSortMergeColumnsAllBits,
-                                                &kMergeSortJoin,
-                                                &kGftrJoin,
-                                                &kGftrJoinByBlock,
-                                                &kCubSortMerge};
+    std::vector<const Algorithm*> algorithms = {
+        &kRadixHashJoin,   &kRadixHashCount,  &kBucketChainJoin,  &kSharedHistogramJoin,    &kNoPartitioningJoin,
+        &kPerfectHashJoin, &kSortMergeGather, &kSortMergeColumns, &kSortMergeGatherAllBits, &kSortMergeColumnsAllBits,
+        &kMergeSortJoin,   &kGftrJoin,        &kGftrJoinByBlock,  &kCubSortMerge,           &kCudfLikeJoin,
+        &kHeEtAlJoin};
     for (const Algorithm& variant : kSharedHistogramVariants) algorithms.push_back(&variant);
     for (const Algorithm* algorithm : algorithms) {
         if (name == algorithm->name) {

@@ -10,13 +10,10 @@ namespace {
 // keys, which the planner does not know when it chooses perfect hashing.
 template <cuda::HashingScheme kScheme>
 cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
-    using cuda::OutputSide;
     cuda::NpjOptions options;
     options.scheme = kScheme;
     options.expected_rows = workload.result_rows_estimate();
-    std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
-    for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
-    for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
+    const std::vector<cuda::JoinOutputColumn> output = all_payloads(workload);
     timer.begin(kTransformPhase);
     timer.begin(kJoinPhase);
     cuda::JoinResult result =

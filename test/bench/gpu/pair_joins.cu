@@ -13,10 +13,7 @@ namespace {
 template <class Partition>
 cuda::JoinResult run_pairs(cuda::Device& device, const Workload& workload, const Inputs& inputs,
                            cuda::PhaseTimer& timer, cuda::PairJoinOptions options, const Partition& partition) {
-    using cuda::OutputSide;
-    std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
-    for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
-    for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
+    const std::vector<cuda::JoinOutputColumn> output = all_payloads(workload);
     options.expected_rows = workload.result_rows_estimate();
     const cuda::DeviceRelation& build = inputs.build.columns;
     const cuda::DeviceRelation& probe = inputs.probe.columns;
@@ -48,16 +45,19 @@ struct HistogramVariant {
     bool small_parts;
     cuda::PairOutput output;
     bool double_probe;
+    bool child_kernels = false;
 };
 
 constexpr cuda::PairOutput kByWarp = cuda::PairOutput::kWarpChunks;
 constexpr cuda::PairOutput kByBlock = cuda::PairOutput::kBlockChunks;
 constexpr cuda::PairOutput kByThread = cuda::PairOutput::kThreadPages;
 constexpr HistogramVariant kHistogramVariants[] = {
-    {false, false, false, kByWarp, false}, {true, false, false, kByWarp, false},   {true, true, false, kByWarp, false},
-    {false, true, false, kByBlock, false}, {false, true, false, kByThread, false}, {false, true, false, kByWarp, true},
-    {true, false, true, kByBlock, false},  {true, false, true, kByThread, false},  {true, false, true, kByWarp, true},
-    {true, true, true, kByBlock, false}};
+    {false, false, false, kByWarp, false},    {true, false, false, kByWarp, false},
+    {true, true, false, kByWarp, false},      {false, true, false, kByBlock, false},
+    {false, true, false, kByThread, false},   {false, true, false, kByWarp, true},
+    {true, false, true, kByBlock, false},     {true, false, true, kByThread, false},
+    {true, false, true, kByWarp, true},       {true, true, true, kByBlock, false},
+    {true, true, true, kByBlock, false, true}};
 
 template <int kVariant>
 cuda::JoinResult run_histograms(cuda::Device& device, const Workload& workload, const Inputs& inputs,
@@ -68,6 +68,7 @@ cuda::JoinResult run_histograms(cuda::Device& device, const Workload& workload, 
         constexpr HistogramVariant kOptions = kHistogramVariants[kVariant];
         options.parts = kOptions.small_parts ? cuda::TupleParts::kSmall : cuda::TupleParts::kLarge;
         options.output = kOptions.output;
+        options.child_kernels = kOptions.child_kernels;
         options.plan = kOptions.double_probe ? cuda::OutputPlan::kCountFirst : cuda::OutputPlan::kOnePass;
         passes.first_pass_bits = kOptions.first_pass_of_1024 ? 10 : -1;
         passes.staged = kOptions.staged;
@@ -91,6 +92,7 @@ const std::vector<Algorithm> kSharedHistogramVariants = {{"phj-shared-direct", t
                                                          {"phj-shared-paper-block-chunks", true, run_histograms<6>},
                                                          {"phj-shared-paper-thread-pages", true, run_histograms<7>},
                                                          {"phj-shared-paper-double-probe", true, run_histograms<8>},
-                                                         {"phj-shared-paper-staged", true, run_histograms<9>}};
+                                                         {"phj-shared-paper-staged", true, run_histograms<9>},
+                                                         {"phj-shared-child-kernels", true, run_histograms<10>}};
 
 }  // namespace spillway::gpu_bench

@@ -7,13 +7,10 @@ namespace spillway::gpu_bench {
 namespace {
 
 cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
-    using cuda::OutputSide;
     cuda::RadixJoinWish wish;
     wish.row_words_max = workload.row_words_max;
     wish.radix_bits = workload.radix_bits;
-    wish.output = {{OutputSide::kKey, 0}};
-    for (uint32_t c = 0; c < workload.build_payload.size(); ++c) wish.output.push_back({OutputSide::kBuild, c});
-    for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) wish.output.push_back({OutputSide::kProbe, c});
+    wish.output = all_payloads(workload);
     timer.begin(kTransformPhase);
     cuda::RadixHashJoin join(device, inputs.build.columns, inputs.probe.columns, wish);
     timer.begin(kJoinPhase);
@@ -22,8 +19,24 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
     return result;
 }
 
+// Rows of the result alone, of keys alone.
+cuda::JoinResult count(cuda::Device& device, const Workload&, const Inputs& inputs, cuda::PhaseTimer& timer) {
+    cuda::DeviceRelation build = inputs.build.columns;
+    cuda::DeviceRelation probe = inputs.probe.columns;
+    build.columns.clear();
+    probe.columns.clear();
+    timer.begin(kTransformPhase);
+    const cuda::RadixHashJoin join(device, build, probe, {});
+    timer.begin(kJoinPhase);
+    cuda::JoinResult result;
+    result.rows = join.count();
+    timer.end();
+    return result;
+}
+
 }  // namespace
 
 const Algorithm kRadixHashJoin = {"phj-tr", true, run};
+const Algorithm kRadixHashCount = {"phj-tr-count", true, count};
 
 }  // namespace spillway::gpu_bench

@@ -10,14 +10,11 @@ namespace {
 
 template <cuda::SortMergeScheme kScheme, bool kAllKeyBits = false>
 cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
-    using cuda::OutputSide;
     cuda::SortMergeOptions options;
     options.scheme = kScheme;
     options.all_key_bits = kAllKeyBits;
     options.expected_rows = workload.result_rows_estimate();
-    std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
-    for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
-    for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
+    const std::vector<cuda::JoinOutputColumn> output = all_payloads(workload);
     timer.begin(kTransformPhase);
     cuda::SortedRelations sorted =
         cuda::sort_relations(device, inputs.build.columns, inputs.probe.columns, {}, output, options);

@@ -19,6 +19,7 @@ struct Verdict {
 // - there are as many as the frequencies of the keys say;
 // - the sum of f(build row) * g(probe row) over all result rows is what the keys' sums of f and of g say, for random
 //   f and g: no pair is missing while another one is there twice.
+// Of a result without columns, which was only counted, the number of rows is looked at.
 Verdict verify(cuda::Device& device, const Workload& workload, const Inputs& inputs, const cuda::JoinResult& result);
 
 }  // namespace spillway::gpu_bench
