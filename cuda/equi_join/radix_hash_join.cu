@@ -5,6 +5,7 @@
 #include "device/phase_times.hpp"
 #include "equi_join/equi_join_policy.hpp"
 #include "equi_join/radix_hash_join.hpp"
+#include "equi_join/range_filter.hpp"
 #include "hash_join/hash_join.hpp"
 #include "materialize/gather_packs.hpp"
 
@@ -25,6 +26,12 @@ constexpr uint8_t kSidePresence[] = {kBuildPresent, kProbePresent};
 RadixHashJoin::RadixHashJoin(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                              const RadixJoinWish& wish)
     : device_(device), wish_(wish), relations_{&build, &probe}, extent_{wish.kind, &build, &probe} {
+    const Allocation in_range = wish.kind.keeps_unmatched_probe() ? Allocation() : rows_in_range(device, build, probe);
+    DeviceRelation probe_in_range = probe;
+    if (in_range) {
+        probe_in_range.key_valid = in_range.as<const uint32_t>();
+        relations_[kProbeSide] = &probe_in_range;
+    }
     const uint32_t words_max = wish.row_words_max == 0 ? kWholeRowWordsMax : wish.row_words_max;
     bool is_packed[2];
     uint32_t row_words[2];
@@ -47,6 +54,7 @@ RadixHashJoin::RadixHashJoin(Device& device, const DeviceRelation& build, const 
     for (const int side : {kBuildSide, kProbeSide}) {
         sides_[side] = partition(*relations_[side], bits, is_packed[side], keeps_keyless[side]);
     }
+    relations_[kProbeSide] = &probe;  // nobody asks for rows that were left out
     if (sides_[kBuildSide].is_packed) extent_.build = &sides_[kBuildSide].by_place;
     if (sides_[kProbeSide].is_packed) extent_.probe = &sides_[kProbeSide].by_place;
     plan_output();

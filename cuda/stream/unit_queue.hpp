@@ -37,7 +37,7 @@ class UnitQueue {
     UnitQueue(CopyRing& ring, SpillStore& store, const UnitLimits& limits, const std::vector<ReturningRows>& rows)
         : ring_(ring), store_(store), limits_(limits), rows_(rows) {}
 
-    // As many units as there are slots; those of all units before have been emptied.
+    // Takes as many units as there are slots; those of all units before have been emptied.
     void fetch_ahead();
     // The next unit of rows[list]; false when it has no more. The slots of all units before have been emptied.
     bool next(size_t list, SpilledUnit& unit);

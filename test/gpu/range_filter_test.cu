@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "equi_join/equi_join.hpp"
+#include "equi_join/range_filter.hpp"
+#include "gpu_test.hpp"
+#include "support/join_kinds.hpp"
+
+namespace spillway::gpu_test {
+
+namespace {
+
+// Keys from `first` on, each `step` behind the other, in any order.
+std::vector<uint64_t> keys_from(uint64_t first, uint64_t rows, uint64_t step, uint64_t seed) {
+    std::vector<uint64_t> keys = dense_permutation(rows, seed);
+    for (uint64_t& key : keys) key = first + key * step;
+    return keys;
+}
+
+uint64_t key_of(const KeyedRelation& relation, uint64_t row) {
+    const HostColumn& keys = relation.host().columns[0];
+    return keys.width == 4 ? keys.value<uint32_t>(row) : keys.value<uint64_t>(row);
+}
+
+// Bits by the definition: a key of a row counts from `first` on, modulo its width.
+void check_bits(const KeyedRelation& build, const KeyedRelation& probe, uint64_t first, uint64_t last,
+                const std::string& what) {
+    const cuda::Allocation bits = cuda::rows_in_range(test_device(), build.device(), probe.device(), 1);
+    if (!bits) fail(what + ": nothing was left out", __FILE__, __LINE__);
+    const uint64_t mask = probe.device().key.width == 4 ? 0xffffffffULL : ~0ULL;
+    const auto words = download(bits.as<uint32_t>(), (probe.device().rows + 31) / 32);
+    for (uint64_t row = 0; row < words.size() * 32; ++row) {
+        bool expected = row < probe.device().rows && probe.host().columns[0].is_valid(row);
+        if (expected) expected = ((key_of(probe, row) - first) & mask) <= ((last - first) & mask);
+        if ((words[row / 32] >> row % 32 & 1) != (expected ? 1U : 0U)) {
+            fail(what + ": row " + std::to_string(row), __FILE__, __LINE__);
+        }
+    }
+}
+
+}  // namespace
+
+GPU_TEST("range filter: bits of rows around the sizes of words and tiles, key widths, NULL keys, both orders") {
+    const std::vector<uint64_t> sizes =
+        full_suite() ? std::vector<uint64_t>{1024, 1025, 4095, 65536, 700001} : std::vector<uint64_t>{2049};
+    for (const uint32_t key_width : {4U, 8U}) {
+        for (const uint64_t rows : sizes) {
+            const std::string what = std::to_string(key_width) + "-byte keys, rows " + std::to_string(rows);
+            const KeyedRelation build(keys_from(1000, 500, 2, test_seed()), key_width, {}, test_seed());
+            const KeyedRelation probe(keys_from(0, rows, 5, test_seed()), key_width, {}, test_seed(), 0.2);
+            check_bits(build, probe, 1000, 1998, what);
+            // Keys below and above 0, whose range is small by signed order alone.
+            const KeyedRelation around(keys_from(0 - uint64_t{250}, 500, 1, test_seed()), key_width, {}, test_seed());
+            const KeyedRelation wider(keys_from(0 - uint64_t{rows}, rows, 2, test_seed()), key_width, {}, test_seed());
+            check_bits(around, wider, 0 - uint64_t{250}, 249, what + ", around zero");
+        }
+    }
+    // Keys at both ends of what they can be.
+    const KeyedRelation ends({0, ~0ULL}, 8, {}, test_seed());
+    const KeyedRelation some(keys_from(1ULL << 40, 5000, 1, test_seed()), 8, {}, test_seed());
+    check_bits(ends, some, ~0ULL, 0, "both ends");
+}
+
+GPU_TEST("range filter: not where it would leave few rows out, nor for few rows or without keys") {
+    cuda::Device& device = test_device();
+    const KeyedRelation build(keys_from(0, 3000, 1, test_seed()), 4, {}, test_seed());
+    const KeyedRelation probe(keys_from(0, 3300, 1, test_seed()), 4, {}, test_seed());
+    const KeyedRelation far(keys_from(9000, 3300, 1, test_seed()), 4, {}, test_seed());
+    const KeyedRelation keyless(keys_from(0, 3000, 1, test_seed()), 4, {}, test_seed(), 1.0);
+    const KeyedRelation none({}, 4, {}, test_seed());
+    CHECK(!cuda::rows_in_range(device, build.device(), probe.device(), 1));
+    CHECK(!cuda::rows_in_range(device, build.device(), far.device(), 5000));
+    CHECK(!cuda::rows_in_range(device, keyless.device(), far.device(), 1));
+    CHECK(!cuda::rows_in_range(device, none.device(), far.device(), 1));
+    CHECK(!cuda::rows_in_range(device, build.device(), none.device(), 1));
+    CHECK(static_cast<bool>(cuda::rows_in_range(device, build.device(), far.device(), 1)));
+}
+
+GPU_TEST("range filter: joins leave out what it says, and keep what they must") {
+    // Enough probe rows to be asked for; else joins are made without it, and the small suite has the bits alone.
+    const uint64_t rows = full_suite() ? cuda::kRangeFilterRowsMin + 5 : 2000;
+    const KeyedRelation build(repeated_keys(keys_from(7, rows / 10, 3, test_seed()), 2, test_seed()), 4, {4, 8},
+                              test_seed(), 0.1);
+    const KeyedRelation probe(keys_from(0, rows, 3, test_seed()), 4, {8}, test_seed() + 1, 0.1);
+    for (const NamedJoinKind& named : kNamedJoinKinds) {
+        if (named.kind.keeps_unmatched_probe()) continue;  // those never ask
+        cuda::EquiJoin join;
+        join.kind = named.kind;
+        join.output = all_columns_and_presence(build, probe);
+        const HostTable expected = expected_table(build, probe, named.kind);
+        join.expected_rows = expected.rows();
+        CHECK_EQ(cuda::equi_join_count(test_device(), build.device(), probe.device(), join), expected.rows());
+        // Whole rows, and by packs.
+        for (const uint32_t words : {0U, 1U}) {
+            join.row_words_max = words;
+            check_result(cuda::equi_join(test_device(), build.device(), probe.device(), join), expected,
+                         named.name + std::string(words == 0 ? ", whole rows" : ", packs"));
+        }
+    }
+}
+
+}  // namespace spillway::gpu_test
