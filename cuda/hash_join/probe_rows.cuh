@@ -63,12 +63,14 @@ class ProbeRows {
     uint32_t words[kRows][kWords];
 
   private:
+    // A row whose match waits in the queue is read once more when it is written, so that the L2 cache shall not be told
+    // to drop what it has given.
     __device__ void load_neighbours(const uint32_t* from) {
         constexpr int kAll = kRows * kWords;
         if constexpr (kAll % 4 == 0) {
 #pragma unroll
             for (int at = 0; at < kAll; at += 4) {
-                const uint4 four = __ldcs(reinterpret_cast<const uint4*>(from + at));
+                const uint4 four = __ldg(reinterpret_cast<const uint4*>(from + at));
                 word(at) = four.x;
                 word(at + 1) = four.y;
                 word(at + 2) = four.z;
@@ -77,7 +79,7 @@ class ProbeRows {
         } else {
 #pragma unroll
             for (int at = 0; at < kAll; at += 2) {
-                const uint2 two = __ldcs(reinterpret_cast<const uint2*>(from + at));
+                const uint2 two = __ldg(reinterpret_cast<const uint2*>(from + at));
                 word(at) = two.x;
                 word(at + 1) = two.y;
             }
