@@ -15,8 +15,8 @@
 // shared memory. The warp adds them to the slot when another one gets hotter, and at the end of its rows.
 namespace spillway::cuda { inline namespace grouping {
 
-// What one thread keeps. kWordsOf: words of a row's columns, each a value or half of one. kIsKept: otherwise nothing is
-// ever hot, and no register is taken.
+// What a thread keeps of the hot slot. kWordsOf is the number of words of a row's columns, each of which is a value or
+// half of one. Where kIsKept is false nothing is ever hot, and no register is taken.
 template <int kWordsOf, bool kIsKept>
 struct HotSums {
     static constexpr int kWords = kWordsOf;
@@ -71,15 +71,21 @@ __device__ inline void add_upper(const BlockSlots<kKeyWords>& table, const Accum
     if (top + over != 0) atomicAdd(table.place(a.word + 2, slot), top + over);
 }
 
-// Column v of a thread's rows, of those in the hot slot.
+// Adds column v of those of a thread's rows that are in the hot slot: floats of 4 bytes or of 8.
+template <class Hot, class Value, int kRows>
+__device__ inline void add_hot_doubles(Hot& hot, int v, const Value (&values)[kRows], const uint32_t (&slot)[kRows]) {
+    double sum = double_of(hot.sum[v]);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) sum += slot[r] == hot.slot ? double_of(values[r]) : 0;
+    hot.sum[v] = bits_of_double(sum);
+}
+
+// The same of any column.
 template <class Hot, int kRows>
 __device__ inline void add_hot(Hot& hot, const Accumulator& a, int v, const uint32_t (&values)[kRows],
                                const uint32_t (&slot)[kRows]) {
     if (a.op == AccumulatorOp::kAddDouble) {
-        double sum = double_of(hot.sum[v]);
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) sum += slot[r] == hot.slot ? double_of(values[r]) : 0;
-        hot.sum[v] = bits_of_double(sum);
+        add_hot_doubles(hot, v, values, slot);
     } else if (a.op == AccumulatorOp::kAdd) {
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
@@ -92,10 +98,7 @@ template <class Hot, int kRows>
 __device__ inline void add_hot(Hot& hot, const Accumulator& a, int v, const unsigned long long (&values)[kRows],
                                const uint32_t (&slot)[kRows]) {
     if (a.op == AccumulatorOp::kAddDouble) {
-        double sum = double_of(hot.sum[v]);
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) sum += slot[r] == hot.slot ? double_of(values[r]) : 0;
-        hot.sum[v] = bits_of_double(sum);
+        add_hot_doubles(hot, v, values, slot);
     } else if (a.op == AccumulatorOp::kAdd) {
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
