@@ -108,6 +108,7 @@ struct TableAggregate {
 
 struct TableGroupByOptions {
     GroupByAlgorithm algorithm = GroupByAlgorithm::kHash;
+    bool is_named = false;  // by the user: kHash then stays a group-by by hashing, however many groups there are
     uint64_t expected_groups = 0;
 };
 template <template <class> class List>

@@ -10,6 +10,8 @@
 #include "device/launch.hpp"
 #include "device/published.hpp"
 #include "group_by/columns/column_groups.hpp"
+#include "group_by/dense/dense_policy.hpp"
+#include "group_by/dense/numbered_group_by.hpp"
 #include "group_by/group_by.hpp"
 #include "group_by/group_parts.hpp"
 #include "group_by/packed/packed_groups.hpp"
@@ -70,18 +72,22 @@ class GroupBy {
         uint64_t groups = request_.expected_groups;
         if (groups == 0) groups = estimate_groups(device_, request_);
         GroupByAlgorithm algorithm = request_.algorithm;
-        if (algorithm == GroupByAlgorithm::kHash && !plan_hash(std::min(groups, request_.rows))) {
-            algorithm = GroupByAlgorithm::kPartitioned;
-        }
-        // Tables in shared memory notice at once that groups are too many. Partitions are made first.
-        if (!is_estimated && is_partitioned(algorithm)) groups = check_groups(device_, request_, groups);
         for (;;) {
             device_.check_cancelled();
             groups = std::min(groups, request_.rows);
+            pass_ = AggregatePass{};
+            if (algorithm == GroupByAlgorithm::kHash && !plan_hash(groups)) algorithm = way_out();
+            // Tables notice at once that groups are too many. Partitions are made first.
+            if (!is_estimated && is_partitioned(algorithm)) {
+                groups = std::min(check_groups(device_, request_, groups), request_.rows);
+            }
             std::optional<GroupByResult> result = attempt(algorithm, groups);
-            if (result.has_value()) return std::move(*result);
+            if (result.has_value()) {
+                note_algorithm(device_, static_cast<int>(algorithm));
+                return std::move(*result);
+            }
             // There were more groups than anybody expected: they are counted, and then more and more allowed for.
-            algorithm = GroupByAlgorithm::kPartitioned;
+            if (algorithm != GroupByAlgorithm::kHashGlobal) algorithm = way_out();
             ++failures_;
             groups = is_estimated ? groups * 8 : estimate_groups(device_, request_);
             is_estimated = true;
@@ -93,9 +99,16 @@ class GroupBy {
         return algorithm == GroupByAlgorithm::kPartitioned || algorithm == GroupByAlgorithm::kPartitionedGather;
     }
 
-    std::optional<GroupByResult> attempt(GroupByAlgorithm algorithm, uint64_t groups) {
+    // What takes more groups than the algorithm that was asked for. Who named a group-by by hashing gets one.
+    GroupByAlgorithm way_out() const {
+        const bool hashes = request_.algorithm == GroupByAlgorithm::kHash && request_.is_named;
+        return hashes ? GroupByAlgorithm::kHashGlobal : GroupByAlgorithm::kPartitioned;
+    }
+
+    // kHash: after plan_hash(). Sets `algorithm` to what ran.
+    std::optional<GroupByResult> attempt(GroupByAlgorithm& algorithm, uint64_t groups) {
+        if (algorithm == GroupByAlgorithm::kHashGlobal) return attempt_numbers(groups);
         for (uint64_t capacity = capacity_for(groups);;) {
-            pass_ = AggregatePass{};
             rows_ = {};
             sorted_ = {};
             // Later attempts may have nothing better to try.
@@ -112,7 +125,6 @@ class GroupBy {
                 run_partitioned(groups);
                 if (algorithm != GroupByAlgorithm::kPartitionedGather) algorithm = GroupByAlgorithm::kPartitioned;
             }
-            note_algorithm(device_, static_cast<int>(algorithm));
             emit_groups(device_, plan_.key_words, pass_.global, pass_.sink);
             const GroupCounters counters = GroupCounters::read(device_, counters_);
             if (counters.failed != 0) return std::nullopt;
@@ -125,6 +137,16 @@ class GroupBy {
             }
             capacity = counters.reserved;
         }
+    }
+
+    std::optional<GroupByResult> attempt_numbers(uint64_t groups) {
+        const uint64_t slots = std::min(global_slots(groups), kNumberedSlotsMax);
+        std::optional<GroupByResult> result =
+            group_by_numbers(device_, request_, plan_, {slots, global_walk_max(slots)});
+        if (!result.has_value() && slots == kNumberedSlotsMax) {
+            throw Error(ErrorCode::kInvalid, "more groups than a table of 2^32 slots in GPU memory takes");
+        }
+        return result;
     }
 
     uint64_t capacity_for(uint64_t groups) const {
@@ -165,17 +187,23 @@ class GroupBy {
         pass_.slots = slots;
     }
 
-    void make_global(uint64_t groups) {
-        // After a failure more and more, at last enough for a group per row.
-        const uint64_t most = 2 * request_.rows + 1024;
+    // Slots of the table in GPU memory, at most: more than a group per row takes.
+    uint64_t most_slots() const { return 2 * request_.rows + 1024; }
+    // After a failure there are more and more.
+    uint64_t global_slots(uint64_t groups) const {
         uint64_t slots = 2 * groups + kGlobalSlotsMin;
-        for (int i = 0; i < failures_ && slots < most; ++i) slots *= 16;
-        slots = std::min(slots, most);
-        pass_.global.walk_max = slots == most ? ~0U : kGlobalWalkMax;
+        for (int i = 0; i < failures_ && slots < most_slots(); ++i) slots *= 16;
+        return std::min(slots, most_slots());
+    }
+    uint32_t global_walk_max(uint64_t slots) const { return slots == most_slots() ? ~0U : kGlobalWalkMax; }
+
+    void make_global(uint64_t groups) {
+        const uint64_t slots = global_slots(groups);
+        pass_.global.walk_max = global_walk_max(slots);
         global_.make(device_, request_.key.width, plan_.slots.words, slots, pass_.global);
     }
 
-    // Sets the pass up, but for what run_hash() does. false: more groups than kHash is for.
+    // Sets the new pass up, but for what run_hash() does. false: more groups than kHash is for.
     bool plan_hash(uint64_t groups) {
         pass_.rows = request_.rows;
         if (has_column_groups(plan_, request_) && plan_column_groups(groups)) return true;
@@ -207,7 +235,6 @@ class GroupBy {
     }
 
     void run_hash(uint64_t groups) {
-        if (!plan_hash(groups)) throw Error(ErrorCode::kInternal, "a group-by was planned for other groups");
         make_global(groups);
         if (hash_blocks_ == 0) return launch_column_groups(device_, plan_, pass_);
         const uint64_t tiles = (request_.rows + pass_.source.tile_rows - 1) / pass_.source.tile_rows;
@@ -284,7 +311,7 @@ class GroupBy {
     }
 
     void run_sorted() {
-        sorted_ = sort_keys(device_, request_.key, request_.rows);
+        sorted_ = sort_keys(device_, request_.key, request_.rows, request_.all_key_bits);
         pass_.source = place_sorted(plan_, sorted_.keys.as(), sorted_.row_numbers.as(), kStagedBytesMax);
         const uint32_t slots = slots_for(kGroupBlocksPerMultiprocessor);
         set_table(slots);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "device/phase_times.hpp"
 #include "group_by/group_parts.hpp"
 #include "group_by/tables/group_places.hpp"
 
@@ -25,6 +26,7 @@ class GroupParts {
     GroupByResult run(const std::vector<std::vector<size_t>>& parts) {
         for (const std::vector<size_t>& part : parts) {
             GroupByResult found = group_one_(device_, part_of(part));
+            watch_what_ran();
             if (is_first_) {
                 result_.groups = found.groups;
                 result_.keys = std::move(found.keys);
@@ -36,6 +38,7 @@ class GroupParts {
             }
             take(found, part);
         }
+        if (gave_way_to_ >= 0) note_algorithm(device_, gave_way_to_);
         return std::move(result_);
     }
 
@@ -50,6 +53,13 @@ class GroupParts {
             request.knows_groups = true;
         }
         return request;
+    }
+
+    // A part that gave way to another algorithm stands for all of them, whatever came after it.
+    void watch_what_ran() {
+        if (device_.phase_times() == nullptr) return;
+        const int ran = device_.phase_times()->algorithm();
+        if (ran != static_cast<int>(request_.algorithm)) gave_way_to_ = ran;
     }
 
     void bring_into_order(GroupByResult& found, const std::vector<size_t>& part) {
@@ -97,6 +107,7 @@ class GroupParts {
     GroupByResult (*const group_one_)(Device&, const GroupByRequest&);
     GroupByResult result_;
     bool is_first_ = true;
+    int gave_way_to_ = -1;  // -1: no part did, as far as anybody listens
     std::optional<GroupPlaces> places_;
 };
 

@@ -65,6 +65,7 @@ class GroupTable {
     DeviceTable run() {
         make_keys();
         request_.algorithm = group_.algorithm;
+        request_.is_named = group_.is_named;
         request_.rows = table_.rows;
         request_.expected_groups = group_.keys.empty() ? 1 : group_.expected_groups;
         request_.in_parts = true;
@@ -181,13 +182,19 @@ class GroupTable {
         request_.aggregates.push_back(wanted);
     }
 
+    // The user named a group-by by hashing.
+    bool hashes_alone() const {
+        return group_.algorithm == GroupByAlgorithm::kHashGlobal ||
+               (group_.algorithm == GroupByAlgorithm::kHash && group_.is_named);
+    }
+
     // One row of each pair of a key and a value that is not NULL is marked; then the marks are added up.
     void add_distinct(const TableAggregate& aggregate, const TableColumn& column) {
         std::vector<KeyPart> parts(group_.keys.begin(), group_.keys.end());
         parts.push_back(part_of(column, aggregate));
         const KeyColumn pair_keys = group_keys(device_, table_, parts);
         GroupByRequest pairs;
-        pairs.algorithm = GroupByAlgorithm::kPartitioned;
+        pairs.algorithm = hashes_alone() ? GroupByAlgorithm::kHashGlobal : GroupByAlgorithm::kPartitioned;
         pairs.rows = table_.rows;
         pairs.key = pair_keys.data;
         pairs.key_valid = validity_of(column);

@@ -98,7 +98,10 @@ export interface DeviceStageReport {
     /** Operations have one, as in the option of that name. */
     algorithm?: DeviceJoinAlgorithm | OutOfCoreJoinAlgorithm | DeviceGroupAlgorithm;
     chosenBy?: AlgorithmChoice;
-    /** The algorithm that it gave way to, such as "pgb-tr" where there were too many groups for "hgb". */
+    /**
+     * The algorithm that it gave way to, such as "pgb-tr" where there were too many groups for an "hgb" of the planner,
+     * or "hgb-global" for one that the user named.
+     */
     ranAs?: DeviceJoinAlgorithm | DeviceGroupAlgorithm;
     /** Operations: from the call to the end of the last kernel. Copies: the stage, with reading or delivering. */
     elapsedMs: number;

@@ -12,7 +12,10 @@ export { deviceGroupAlgorithms, deviceJoinAlgorithms };
  */
 export type DeviceJoinAlgorithm = (typeof deviceJoinAlgorithms)[number];
 
-/** Group-bys of the GPU, likewise: hash-based, partitioned, sort-based; sgb-de-tr sorts by dictionary-encoded keys. */
+/**
+ * Group-bys of the GPU, likewise: hash-based, partitioned, sort-based; hgb has its tables in shared memory, hgb-global
+ * numbers groups by one in GPU memory, as the paper has it; sgb-de-tr sorts by dictionary-encoded keys.
+ */
 export type DeviceGroupAlgorithm = (typeof deviceGroupAlgorithms)[number];
 
 /**
@@ -86,5 +89,6 @@ export const algorithmTitles: Readonly<Record<DeviceJoinAlgorithm | DeviceGroupA
     "sgb-ur": "sort-based group-by, values gathered",
     "pgb-ur": "partitioned group-by, values gathered",
     "sgb-tr": "sort-based group-by, values sorted along",
-    "sgb-de-tr": "sort-based group-by of dictionary-encoded keys"
+    "sgb-de-tr": "sort-based group-by of dictionary-encoded keys",
+    "hgb-global": "hash group-by, groups numbered by a table in GPU memory"
 };

@@ -76,7 +76,8 @@ export const deviceGroupAlgorithms = [
     "sgb-ur",
     "pgb-ur",
     "sgb-tr",
-    "sgb-de-tr"
+    "sgb-de-tr",
+    "hgb-global"
 ] as const;
 
 // prettier-ignore

@@ -52,6 +52,8 @@ export interface DeviceAggregate {
 /** Decoded as cuda::OwnedTableGroupBy. */
 export interface DeviceGroupDescription {
     readonly algorithm: DeviceGroupAlgorithm;
+    /** By the user: then "hgb" stays a group-by by hashing, and does not give way to "pgb-tr". */
+    readonly named: boolean;
     readonly expectedGroups: number;
     readonly keys: readonly DeviceKey[];
     readonly aggregates: readonly DeviceAggregate[];

@@ -298,6 +298,7 @@ export class DeviceDraft {
             chosenBy,
             spec: {
                 algorithm: choice.algorithm,
+                named: chosenBy === "user",
                 expectedGroups: Math.ceil(rows),
                 keys,
                 aggregates: asked

@@ -114,8 +114,9 @@ export interface GroupByOptions<
     aggregates?: Aggregates;
     /**
      * How the GPU groups. `"auto"`, the default, leaves it to the planner; every other name takes the query to the GPU
-     * as the option of joins does: `"hgb"` (hash tables), `"pgb-tr"`, `"pgb-ur"` (partitioned), `"sgb-ur"`, `"sgb-tr"`,
-     * `"sgb-de-tr"` (sorted). An algorithm that meets too many groups gives way to another one; reports say which.
+     * as the option of joins does: `"hgb"`, `"hgb-global"` (hash tables), `"pgb-tr"`, `"pgb-ur"` (partitioned),
+     * `"sgb-ur"`, `"sgb-tr"`, `"sgb-de-tr"` (sorted). An `"hgb"` that you name meets more groups than tables in shared
+     * memory hold by the one table of `"hgb-global"`, one that the planner took by `"pgb-tr"`; reports say which ran.
      */
     algorithm?: GroupByAlgorithm;
     hints?: GroupByHints;

@@ -69,7 +69,7 @@ async function groupBysByName(gpu, cpu) {
                 const expected = reference(grouped(cpu, {}));
                 for (const algorithm of named(groupByAlgorithms)) {
                     const by = keys.length === 0 ? "no key" : keys.join(" and ");
-                    const waysOut = algorithm === "hgb" ? ["pgb-tr"] : [];
+                    const waysOut = algorithm === "hgb" ? ["hgb-global"] : [];
                     await check(`${algorithm} of ${list} by ${by}: ${rows} rows, ${domain} keys`, () =>
                         compareWith(grouped(gpu, { algorithm }), expected, ranBy("group", algorithm, waysOut))
                     );

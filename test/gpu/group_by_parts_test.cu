@@ -107,7 +107,8 @@ GPU_TEST("group by in parts: many groups, and keys whose mixed ones lie together
     const uint64_t rows = small_or_full(9000, 240000);
     for (const uint32_t key_width : {4U, 8U}) {
         check_wide(mixed_aggregates(drawn_keys(rows, rows / 3, test_seed()), key_width, 12, {4}, 0), rows / 4,
-                   "many groups", {GroupByAlgorithm::kHash, GroupByAlgorithm::kPartitioned});
+                   "many groups",
+                   {GroupByAlgorithm::kHash, GroupByAlgorithm::kHashGlobal, GroupByAlgorithm::kPartitioned});
         // All of these begin at the same slots of the table of places.
         std::vector<uint64_t> keys;
         for (uint64_t row = 0; row < rows / 3; ++row) {

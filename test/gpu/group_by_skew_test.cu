@@ -33,7 +33,8 @@ const std::vector<std::vector<WantedAggregate>> kWanted = {
      {Aggregate::kMin, 3, ValueKind::kFloat},
      {Aggregate::kSum, 4}}};
 
-const std::vector<GroupByAlgorithm> kInTables = {GroupByAlgorithm::kHash, GroupByAlgorithm::kPartitioned};
+const std::vector<GroupByAlgorithm> kInTables = {GroupByAlgorithm::kHash, GroupByAlgorithm::kHashGlobal,
+                                                 GroupByAlgorithm::kPartitioned};
 
 void check_all(const std::vector<uint64_t>& keys, uint64_t expected_groups, const std::string& what) {
     const std::string seed = ", seed " + std::to_string(test_seed());

@@ -84,7 +84,7 @@ GPU_TEST("group by tables: keys with the same sequence of buckets") {
             const std::vector<uint64_t> keys = drawn_from(rivals(count, key_width), small_or_full(1203, 50003));
             const std::string what = std::to_string(count) + " rivals, keys of " + std::to_string(key_width);
             check_group_by(two_columns(keys, key_width), kExtremes, kOneExpected, what,
-                           {GroupByAlgorithm::kHash, GroupByAlgorithm::kPartitioned});
+                           {GroupByAlgorithm::kHash, GroupByAlgorithm::kHashGlobal, GroupByAlgorithm::kPartitioned});
         }
     }
 }

@@ -24,7 +24,8 @@ constexpr Column kInt8 = {8, ValueKind::kSigned};
 constexpr Column kUint8 = {8, ValueKind::kUnsigned};
 constexpr Column kFloat8 = {8, ValueKind::kFloat};
 
-const std::vector<GroupByAlgorithm> kBoth = {GroupByAlgorithm::kHash, GroupByAlgorithm::kPartitioned};
+const std::vector<GroupByAlgorithm> kBoth = {GroupByAlgorithm::kHash, GroupByAlgorithm::kPartitioned,
+                                             GroupByAlgorithm::kHashGlobal};
 const std::vector<GroupByAlgorithm> kHashAlone = {GroupByAlgorithm::kHash};
 const std::vector<GroupByAlgorithm> kPartitionedAlone = {GroupByAlgorithm::kPartitioned};
 

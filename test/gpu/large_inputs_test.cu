@@ -29,7 +29,8 @@ constexpr std::pair<const char*, JoinAlgorithm> kJoins[] = {
 constexpr std::pair<const char*, GroupByAlgorithm> kGroupBys[] = {
     {"hgb", static_cast<GroupByAlgorithm>(0)},    {"pgb-tr", static_cast<GroupByAlgorithm>(1)},
     {"sgb-ur", static_cast<GroupByAlgorithm>(2)}, {"pgb-ur", static_cast<GroupByAlgorithm>(3)},
-    {"sgb-tr", static_cast<GroupByAlgorithm>(4)}, {"sgb-de-tr", static_cast<GroupByAlgorithm>(5)}};
+    {"sgb-tr", static_cast<GroupByAlgorithm>(4)}, {"sgb-de-tr", static_cast<GroupByAlgorithm>(5)},
+    {"hgb-global", GroupByAlgorithm::kHashGlobal}};
 
 __host__ __device__ uint64_t scrambled(uint64_t number, uint64_t salt) {
     uint64_t x = number * 0x9e3779b97f4a7c15ULL + salt;

@@ -76,7 +76,6 @@ void check_moved(const std::string& name, uint64_t at_least, const Operation& op
 
 constexpr const char* kJoinNames[] = {"phj-tr", "npj",       "npj-perfect", "phj-ur",  "smj-ur",
                                       "smj-tr", "smj-merge", "phj-shared",  "phj-gftr"};
-constexpr const char* kGroupByNames[] = {"hgb", "pgb-tr", "sgb-ur", "pgb-ur", "sgb-tr", "sgb-de-tr"};
 
 cuda::EquiJoin join_of(int algorithm, uint64_t rows) {
     cuda::EquiJoin join;
@@ -172,7 +171,7 @@ GPU_TEST("moved bytes: group-bys by every algorithm") {
         std::vector<uint64_t> keys = dense_permutation(rows, test_seed());
         for (uint64_t& key : keys) key %= groups;
         const KeyedRelation table(keys, 4, {4, 4}, test_seed());
-        for (int algorithm = 0; algorithm < 6; ++algorithm) {
+        for (int algorithm = 0; algorithm < cuda::kGroupByAlgorithms; ++algorithm) {
             cuda::GroupByRequest request;
             request.algorithm = static_cast<cuda::GroupByAlgorithm>(algorithm);
             request.rows = rows;
@@ -182,7 +181,8 @@ GPU_TEST("moved bytes: group-bys by every algorithm") {
                 request.aggregates.push_back({cuda::GroupAggregateKind::kMax, cuda::ValueKind::kUnsigned, column});
             }
             const auto run = [&] { CHECK_EQ(cuda::group_by(test_device(), request).groups, groups); };
-            const std::string name = std::string(kGroupByNames[algorithm]) + ", groups " + std::to_string(groups);
+            const std::string name =
+                std::string(cuda::kGroupByAlgorithmNames[algorithm]) + ", groups " + std::to_string(groups);
             check_moved(name, (rows + groups) * 12, run);
         }
     }

@@ -22,6 +22,8 @@ struct GroupAggregate {
 // At most kGroupAggregatesMax aggregates, or any number in parts.
 struct GroupByRequest {
     GroupByAlgorithm algorithm = GroupByAlgorithm::kHash;
+    bool is_named = false;      // kHash gives way to kHashGlobal, not to kPartitioned
+    bool all_key_bits = false;  // sorts are by all bits of the keys, as the papers have it, also by those they share
     uint64_t rows = 0;
     DeviceColumn key;                     // 4 or 8 bytes
     const uint32_t* key_valid = nullptr;  // rows without a key are left out

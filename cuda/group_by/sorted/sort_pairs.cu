@@ -93,12 +93,13 @@ SortedPairs sort_pairs(Device& device, const DeviceColumn& key, const DeviceColu
     throw Error(ErrorCode::kInvalid, "a sort takes keys and values of 4 or 8 bytes");
 }
 
-SortedRows sort_keys(Device& device, const DeviceColumn& key, uint64_t rows) {
+SortedRows sort_keys(Device& device, const DeviceColumn& key, uint64_t rows, bool all_key_bits) {
     if (rows > 1ULL << 32) throw Error(ErrorCode::kInvalid, "row numbers of 4 bytes for more than 2^32 rows");
     const PhaseScope transform(device, Phase::kTransform);
     const Allocation numbers = device.memory().allocate(rows * sizeof(uint32_t), "row numbers");
     number_rows(device, rows, 4, numbers.as());
-    SortedPairs sorted = sort_pairs(device, key, {numbers.as(), 4}, rows, differing_bits(device, key, rows));
+    const KeyBits bits = all_key_bits ? all_bits(key) : differing_bits(device, key, rows);
+    SortedPairs sorted = sort_pairs(device, key, {numbers.as(), 4}, rows, bits);
     return {std::move(sorted.keys), std::move(sorted.values)};
 }
 

@@ -15,34 +15,11 @@
 #include "group_by/sorted/sort_pairs.hpp"
 #include "group_by/sorted/sorted_columns.hpp"
 #include "group_by/sorted/sorted_policy.hpp"
-#include "group_by/tables/emit_groups.cuh"
+#include "group_by/tables/emit_dense.hpp"
 
 namespace spillway::cuda { inline namespace grouping {
 
 namespace {
-
-// Accumulators of runs, as emit_group() reads slots of a table.
-template <int kKeyWords>
-struct RunTable {
-    using Key = typename MixedKey<kKeyWords>::Key;
-    const Key* keys;
-    RunSlots slots;
-
-    __device__ Key key_of(uint64_t run) const { return MixedKey<kKeyWords>::mix(keys[run]); }
-    __device__ uint32_t get(int word, uint64_t run) const { return slots.words[word * slots.entries + run]; }
-    __device__ unsigned long long get_wide(int word, uint64_t run) const {
-        return reinterpret_cast<const unsigned long long*>(slots.words + word * slots.entries)[run];
-    }
-};
-
-// A group per thread. Bytes: keys, accumulators and values of each group once.
-template <int kKeyWords>
-__global__ void emit_runs_kernel(const __grid_constant__ RunTable<kKeyWords> table,
-                                 const __grid_constant__ GroupSink sink) {
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    uint64_t run = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    for (; run < table.slots.groups; run += step) emit_group<kKeyWords>(sink, table, run, run);
-}
 
 // Words that are sorted with the keys. Values of 1 and 2 bytes and masks share words of 4: each is a sort less.
 struct Carrier {
@@ -94,7 +71,7 @@ class SortedColumns {
             key_.data = key_memory_.as();
         }
         if (request_.algorithm == GroupByAlgorithm::kDictionarySorted && encode()) return;
-        bits_ = differing_bits(device_, key_, keyed_.rows);
+        bits_ = request_.all_key_bits ? all_bits(key_) : differing_bits(device_, key_, keyed_.rows);
     }
 
     // false: so many keys that their numbers would save nothing.
@@ -219,14 +196,6 @@ class SortedColumns {
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(slot_memory_.as(), 0, slot_memory_.bytes(), device_.stream()));
     }
 
-    template <int kKeyWords>
-    void launch_emit(const GroupSink& sink) {
-        using Key = typename MixedKey<kKeyWords>::Key;
-        const RunTable<kKeyWords> table = {result_.keys.as<const Key>(), slots_};
-        launch(emit_runs_kernel<kKeyWords>, grid_over(device_, runs_.groups, kSortedThreads, 16), dim3(kSortedThreads),
-               0, device_.stream(), table, sink);
-    }
-
     void emit() {
         const cudaStream_t stream = device_.stream();
         // A whole word, as it is read.
@@ -237,11 +206,8 @@ class SortedColumns {
         sink.overflows = overflows.as<uint32_t>();
         // Keys and accumulators read, keys and values written.
         count_moved(device_, runs_.groups * plan_.slot_bytes() + result_bytes(device_, request_, plan_, runs_.groups));
-        if (plan_.key_words == 1) {
-            launch_emit<1>(sink);
-        } else {
-            launch_emit<2>(sink);
-        }
+        emit_dense_groups(device_, plan_.key_words,
+                          {result_.keys.as<const void>(), slots_.words, slots_.groups, slots_.entries}, sink);
         const auto bits = static_cast<uint32_t>(read_published<uint64_t>(device_, overflows.as()));
         result_.sum_overflows = overflow_flags(plan_, bits);
     }

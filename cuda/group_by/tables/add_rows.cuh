@@ -8,11 +8,11 @@
 #include "group_by/tables/slot_words.cuh"
 #include "primitive/warp.cuh"
 
-// Adds rows of a tile to the slots of a block's table, kGroupRowsAtOnce per thread. All lanes of a warp take part, also
-// those without a row.
+// Adds rows of a tile to the slots of a table, kGroupRowsAtOnce per thread: of a block's table, or of arrays by the
+// numbers of groups (DenseWords). All lanes of a warp take part, also those without a row.
 namespace spillway::cuda { inline namespace grouping {
 
-// The rows that a thread adds together, with the slot of each in the block's table.
+// The rows that a thread adds together, with the slot of each in the table.
 template <int kKeyWords>
 struct TableRows {
     static constexpr uint32_t kNoSlot = BlockSlots<kKeyWords>::kNoSlot;
@@ -25,12 +25,17 @@ struct TableRows {
     }
 };
 
+// Whether rows are added to this table as they are in their columns, row after row, and not from a tile in shared
+// memory.
+template <class Table>
+constexpr bool kReadsColumns = false;
+
 // max: all values and all states are loaded before the first is compared. Most rows change nothing and are done then:
 // of n rows of a group some ln(n) are larger than all before them. So a hot group costs no more than others.
 // Word: of 32 or of 64 bits, as wide as the state.
-template <int kKeyWords, class Word>
+template <class Word, int kKeyWords, class Table>
 __device__ inline void max_rows(const Accumulator& a, const SlotPlan& plan, const StagedRows& tile,
-                                const TableRows<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
+                                const TableRows<kKeyWords>& rows, const Table& table) {
     const auto place = [&](int r) {
         if constexpr (sizeof(Word) == 4) {
             return table.place(a.word, rows.slot[r]);
@@ -40,15 +45,19 @@ __device__ inline void max_rows(const Accumulator& a, const SlotPlan& plan, cons
     };
     Word order[kGroupRowsAtOnce];
     Word state[kGroupRowsAtOnce];
-    const bool plain = a.value.place == FieldPlace::kStaged && a.value.width == sizeof(Word);
-    const unsigned char* const values = tile.staged + a.value.base_bytes;
+    constexpr bool kColumns = kReadsColumns<Table>;
+    constexpr FieldPlace kPlace = kColumns ? FieldPlace::kGathered : FieldPlace::kStaged;
+    const bool plain = a.value.place == kPlace && a.value.width == sizeof(Word);
+    const unsigned char* const values =
+        kColumns ? a.value.column + tile.first_row * sizeof(Word) : tile.staged + a.value.base_bytes;
+    const uint32_t stride_bytes = kColumns ? sizeof(Word) : a.value.stride_bytes;
 #pragma unroll
     for (int r = 0; r < kGroupRowsAtOnce; ++r) {
         order[r] = 0;
         state[r] = 0;
         if (!rows.takes(a, r)) continue;
         if (plain) {
-            const auto bits = static_cast<Word>(load_bits(values + rows.row[r] * a.value.stride_bytes, sizeof(Word)));
+            const auto bits = static_cast<Word>(load_bits(values + rows.row[r] * stride_bytes, sizeof(Word)));
             order[r] = order_word(a, bits);
         } else {
             order[r] = static_cast<Word>(operand_of(a, tile.bits(a.value, plan.row_number, rows.row[r])).wide());
@@ -85,9 +94,9 @@ __device__ inline Operand warp_sum(const Accumulator& a, Operand own) {
 }
 
 // Sums and counts. Lanes with the same slot as the first one that is left are added up in the warp when they are many.
-template <int kKeyWords>
+template <int kKeyWords, class Table>
 __device__ inline void add_rows(const Accumulator& a, const SlotPlan& plan, const StagedRows& tile,
-                                const TableRows<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
+                                const TableRows<kKeyWords>& rows, const Table& table) {
     const int hot = a.op == AccumulatorOp::kAddDouble ? kHotLanesDouble : kWarpSumLanes;
 #pragma unroll 1
     for (int r = 0; r < kGroupRowsAtOnce; ++r) {
@@ -120,11 +129,11 @@ __device__ inline void add_rows(const Accumulator& a, const SlotPlan& plan, cons
     }
 }
 
-template <int kKeyWords>
+template <int kKeyWords, class Table>
 __device__ inline void apply_rows(const Accumulator& a, const SlotPlan& plan, const StagedRows& tile,
-                                  const TableRows<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
-    if (a.op == AccumulatorOp::kMax32) return max_rows<kKeyWords, uint32_t>(a, plan, tile, rows, table);
-    if (a.op == AccumulatorOp::kMax64) return max_rows<kKeyWords, unsigned long long>(a, plan, tile, rows, table);
+                                  const TableRows<kKeyWords>& rows, const Table& table) {
+    if (a.op == AccumulatorOp::kMax32) return max_rows<uint32_t>(a, plan, tile, rows, table);
+    if (a.op == AccumulatorOp::kMax64) return max_rows<unsigned long long>(a, plan, tile, rows, table);
     if (a.op == AccumulatorOp::kAdd || a.op == AccumulatorOp::kAddDouble) return add_rows(a, plan, tile, rows, table);
 #pragma unroll
     for (int r = 0; r < kGroupRowsAtOnce; ++r) {

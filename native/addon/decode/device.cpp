@@ -185,6 +185,7 @@ cuda::OwnedTableGroupBy decode_device_group(const Napi::Value& value, const GpuT
     Fields fields(value, "spec");
     cuda::OwnedTableGroupBy group;
     group.algorithm = fields["algorithm"].one_of<cuda::GroupByAlgorithm>(cuda::kGroupByAlgorithmNames);
+    group.is_named = fields["named"].boolean();
     group.expected_groups = fields["expectedGroups"].count();
     group.keys = decode_keys(fields["keys"], table);
     for (const Field& aggregate : fields["aggregates"].array()) {

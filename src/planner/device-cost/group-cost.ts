@@ -4,7 +4,7 @@ import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
 import { allWork, phaseWork, type PhaseCounts, type PhaseWork } from "./phase-work.js";
-import { packedRowBytes, wholeRowBytesMax, type DeviceGroupShape } from "./shapes.js";
+import { hotShare, packedRowBytes, wholeRowBytesMax, type DeviceGroupShape } from "./shapes.js";
 
 interface Context {
     readonly shape: DeviceGroupShape;
@@ -20,6 +20,8 @@ const hashTables: Readonly<Record<number, { fill: number; slices: number }>> = {
 const otherTables = { fill: 0.55, slices: deviceConstants.groupSlicesMax };
 /** Tables that blocks make and bring together: one for each multiprocessor of the GPU that rates were measured on. */
 const tablesMerged = 132;
+/** Bytes of the number of a group, and of the slot that has it. */
+const groupNumberBytes = 4;
 /** Bytes of a row for which the rate of those kernels was measured. */
 const narrowRowBytes = 12;
 
@@ -159,12 +161,41 @@ function aggregateRows({ shape, memory }: Context): number {
     return Math.max(rows, memory.sequential(shape.rows * rowBytes));
 }
 
-/** Groups that fit no block's shared memory are aggregated as pgb-tr does it. */
+/**
+ * A search in the table in GPU memory and, by the number that is found there, random additions to arrays. Groups whose
+ * accumulators fit a block's shared memory, those that come first, are added up there.
+ */
+function hashGlobal({ shape, memory }: Context): PhaseWork {
+    const { rows, keyBytes, values, groups } = shape;
+    const hot = hotShare(shape.heaviestShare);
+    const tableBytes = 2 * groups * (keyBytes + groupNumberBytes);
+    const search =
+        memory.sequential(rows * (keyBytes + groupNumberBytes)) +
+        memory.randomReads(rows, tableBytes, hot) +
+        memory.randomInserts(groups, tableBytes);
+    const arrayBytes = Math.max(4, slotBytes(shape) - keyBytes);
+    const near = Math.min(1, memory.speeds.deviceBlockBytes / arrayBytes / Math.max(1, groups));
+    const far = rows * (1 - near) * (1 - hot) * values.filter((width) => width > 0).length;
+    const add =
+        memory.sequential(rows * (groupNumberBytes + sumOf(values))) +
+        memory.randomReads(rows, 2 * groups * groupNumberBytes, hot) +
+        memory.randomInserts(far, groups * arrayBytes);
+    return phaseWork(
+        {
+            transformMs: 0,
+            matchMs: Math.max(search, rows / memory.speeds.deviceGroupRowsPerMs) + add,
+            materializeMs: outputMs({ shape, memory })
+        },
+        { materialize: outputCounts(shape) }
+    );
+}
+
+/** A user's hgb whose groups fit no block's shared memory goes on as hgb-global; the planner takes none for them. */
 function hash(context: Context): PhaseWork {
     const { shape, memory } = context;
     const { speeds } = memory;
     const slices = slicesOfPart(shape, memory);
-    if (slices === undefined) return partitionedRows(context);
+    if (slices === undefined) return hashGlobal(context);
     const fill = (shape.groups * slotBytes(shape)) / (slices * speeds.deviceBlockBytes);
     const narrow = speeds.deviceGroupNarrowRowsPerMs / (narrowWeight(shape) * searchFactor(fill));
     const perMs = hasNarrowKernel(shape) ? narrow : speeds.deviceGroupRowsPerMs;
@@ -298,5 +329,7 @@ export function groupPhases(algorithm: DeviceGroupAlgorithm, shape: DeviceGroupS
             return sortedColumns(context);
         case "sgb-de-tr":
             return sortedEncoded(context);
+        case "hgb-global":
+            return hashGlobal(context);
     }
 }

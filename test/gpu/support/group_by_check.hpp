@@ -19,13 +19,17 @@ namespace spillway::gpu_test {
 
 using cuda::GroupByAlgorithm;
 
-constexpr GroupByAlgorithm kGroupByAlgorithms[] = {
-    GroupByAlgorithm::kHash,          GroupByAlgorithm::kPartitioned,      GroupByAlgorithm::kSorted,
-    GroupByAlgorithm::kSortedColumns, GroupByAlgorithm::kDictionarySorted, GroupByAlgorithm::kPartitionedGather};
+constexpr GroupByAlgorithm kGroupByAlgorithms[] = {GroupByAlgorithm::kHash,
+                                                   GroupByAlgorithm::kHashGlobal,
+                                                   GroupByAlgorithm::kPartitioned,
+                                                   GroupByAlgorithm::kSorted,
+                                                   GroupByAlgorithm::kSortedColumns,
+                                                   GroupByAlgorithm::kDictionarySorted,
+                                                   GroupByAlgorithm::kPartitionedGather};
 
 // The small suite has tests of their own for the others (sorted_group_by_test.cu).
 inline std::vector<GroupByAlgorithm> algorithms_to_check() {
-    const uint64_t count = small_or_full(3, std::size(kGroupByAlgorithms));
+    const uint64_t count = small_or_full(4, std::size(kGroupByAlgorithms));
     return {std::begin(kGroupByAlgorithms), std::begin(kGroupByAlgorithms) + count};
 }
 

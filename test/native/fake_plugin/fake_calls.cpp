@@ -119,7 +119,8 @@ void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const
     operate(gpu, static_cast<int32_t>(group->algorithm), report, status, [&] {
         *result = own(gpu, ::fake::group(gpu, table->table, *group));
         if (group->algorithm == GroupByAlgorithm::kHash && (*result)->table.rows > kHashGroupsMax)
-            report->algorithm = 1;
+            report->algorithm =
+                static_cast<int32_t>(group->is_named ? GroupByAlgorithm::kHashGlobal : GroupByAlgorithm::kPartitioned);
     });
 }
 

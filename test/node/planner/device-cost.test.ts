@@ -275,6 +275,22 @@ describe("a group-by", () => {
         expect(match(2 ** 14) / match(2 ** 8)).toBeLessThan(2.4);
     });
 
+    test("numbers groups by a table in GPU memory where the user asks for it, and never of itself", () => {
+        for (const groups of [4, 2 ** 18, 2 ** 26]) {
+            const names = group({ groups }).candidates.map(({ algorithm }) => algorithm);
+            expect(names).not.toContain("hgb-global");
+        }
+        const named = (algorithm: string, groups: number): number => {
+            const choice = group({ algorithms: [algorithm], groups });
+            expect(choice.algorithm).toBe(algorithm);
+            return choice.predictedMs.matchMs;
+        };
+        expect(named("hgb-global", 2 ** 8)).toBeGreaterThan(1.5 * named("hgb", 2 ** 8));
+        expect(named("hgb-global", 2 ** 26)).toBeGreaterThan(2 * named("hgb-global", 2 ** 10));
+        // Of groups that leave shared memory a user's hgb makes the same.
+        expect(named("hgb", 2 ** 22) / named("hgb-global", 2 ** 22)).toBeCloseTo(1, 2);
+    });
+
     test("sorts only where it has to, few groups in fewer passes than many", () => {
         const { candidates } = group({ sorted: true });
         expect(candidates.map(({ algorithm }) => algorithm).sort()).toEqual(["sgb-de-tr", "sgb-tr", "sgb-ur"]);
