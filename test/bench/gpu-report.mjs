@@ -143,7 +143,8 @@ export function resultTable(results) {
 /** One line per run of a group-by: its time, the rate at which it reads its rows, whether the target holds. */
 export function groupByTable(results) {
     const rows = results.map(({ run: { workload, algorithm, baseline }, record }) => {
-        const setting = [workload.name, algorithm];
+        const ran = record?.gave_way_to;
+        const setting = [workload.name, ran === undefined ? algorithm : `${algorithm}, as ${ran}`];
         const target = baseline ? "-" : (workload.target_ms?.toFixed(2) ?? "-");
         if (record === null) return [...setting, "-", target, "-", "-", "FAILED"];
         const verdict = baseline ? "" : verdictOn(record, workload.target_ms);

@@ -96,13 +96,14 @@ export function shapeOf(record) {
         : { operator: "group-by", shape: groupShape(record) };
 }
 
-/** Verified records of a results file by the name of their workload. */
+/** Verified records of a results file by the name of their workload, with the algorithm that ran. */
 export function readCells(file) {
     const cells = new Map();
     for (const record of JSON.parse(readFileSync(file, "utf8"))) {
         if (!record.verified) continue;
         const cell = cells.get(record.workload.name) ?? [];
-        cells.set(record.workload.name, [...cell, { ...record, algorithm: algorithmName(record.algorithm) }]);
+        const ran = record.gave_way_to ?? algorithmName(record.algorithm);
+        cells.set(record.workload.name, [...cell, { ...record, algorithm: ran }]);
     }
     return cells;
 }

@@ -37,9 +37,11 @@ class GroupReference {
 struct GroupAlgorithm {
     const char* name;
     cuda::GroupByResult (*run)(cuda::Device&, const GroupWorkload&, const GroupInputs&);
+    int number = -1;  // of cuda::GroupByAlgorithm, which must run; -1: a group-by of the benchmark's own
 };
 
 cuda::GroupByResult run_cub_sort_reduce(cuda::Device& device, const GroupWorkload& workload, const GroupInputs& inputs);
+cuda::GroupByResult run_sparse_array(cuda::Device& device, const GroupWorkload& workload, const GroupInputs& inputs);
 
 // One line of JSON per algorithm; the exit code.
 int run_group_bench(int count, char** arguments);

@@ -14,10 +14,12 @@ namespace spillway::gpu_bench {
 
 namespace {
 
-template <cuda::GroupByAlgorithm kAlgorithm>
+template <cuda::GroupByAlgorithm kAlgorithm, bool kAllKeyBits>
 cuda::GroupByResult run_product(cuda::Device& device, const GroupWorkload& workload, const GroupInputs& inputs) {
     cuda::GroupByRequest request;
     request.algorithm = kAlgorithm;
+    request.is_named = true;
+    request.all_key_bits = kAllKeyBits;
     request.rows = workload.rows;
     request.key = inputs.key;
     request.expected_groups = workload.expected_groups > 0 ? workload.expected_groups : workload.groups;
@@ -29,13 +31,25 @@ cuda::GroupByResult run_product(cuda::Device& device, const GroupWorkload& workl
     return cuda::group_by(device, request);
 }
 
-constexpr GroupAlgorithm kGroupAlgorithms[] = {{"hgb", run_product<cuda::GroupByAlgorithm::kHash>},
-                                               {"pgb-tr", run_product<cuda::GroupByAlgorithm::kPartitioned>},
-                                               {"sgb-ur", run_product<cuda::GroupByAlgorithm::kSorted>},
-                                               {"pgb-ur", run_product<cuda::GroupByAlgorithm::kPartitionedGather>},
-                                               {"sgb-tr", run_product<cuda::GroupByAlgorithm::kSortedColumns>},
-                                               {"sgb-de-tr", run_product<cuda::GroupByAlgorithm::kDictionarySorted>},
-                                               {"cub-sort-reduce", run_cub_sort_reduce}};
+// The product's group-by of this name, or in another way with a name of its own.
+template <cuda::GroupByAlgorithm kAlgorithm, bool kAllKeyBits = false>
+constexpr GroupAlgorithm product(const char* name = cuda::kGroupByAlgorithmNames[static_cast<int>(kAlgorithm)]) {
+    return {name, run_product<kAlgorithm, kAllKeyBits>, static_cast<int>(kAlgorithm)};
+}
+
+// "-all-bits": the papers' sorts, by all bits of the keys. A sort by the numbers of a dictionary is by as many bits as
+// these have in any case, as the paper's is.
+constexpr GroupAlgorithm kGroupAlgorithms[] = {product<cuda::GroupByAlgorithm::kHash>(),
+                                               product<cuda::GroupByAlgorithm::kHashGlobal>(),
+                                               product<cuda::GroupByAlgorithm::kPartitioned>(),
+                                               product<cuda::GroupByAlgorithm::kPartitionedGather>(),
+                                               product<cuda::GroupByAlgorithm::kSorted>(),
+                                               product<cuda::GroupByAlgorithm::kSorted, true>("sgb-ur-all-bits"),
+                                               product<cuda::GroupByAlgorithm::kSortedColumns>(),
+                                               product<cuda::GroupByAlgorithm::kSortedColumns, true>("sgb-tr-all-bits"),
+                                               product<cuda::GroupByAlgorithm::kDictionarySorted>(),
+                                               {"cub-sort-reduce", run_cub_sort_reduce},
+                                               {"sparse-array", run_sparse_array}};
 
 const GroupAlgorithm& find_group_algorithm(const std::string& name) {
     std::string names;
@@ -51,8 +65,22 @@ struct GroupMeasurement {
     uint64_t groups = 0;
     uint64_t peak_bytes = 0;
     uint64_t moved_bytes = 0;  // 0: not known
+    const char* gave_way_to = nullptr;
     std::string problem;
 };
+
+// What ran, as the device noted it, is what was asked for. Tables in shared memory alone may give way, to the table in
+// GPU memory, and the record says so.
+void check_what_ran(const GroupAlgorithm& algorithm, int ran, GroupMeasurement& measurement) {
+    if (algorithm.number < 0 || ran == algorithm.number) return;
+    const bool is_hash = algorithm.number == static_cast<int>(cuda::GroupByAlgorithm::kHash);
+    const char* const name = ran < 0 ? "nothing that was noted" : cuda::kGroupByAlgorithmNames[ran];
+    if (is_hash && ran == static_cast<int>(cuda::GroupByAlgorithm::kHashGlobal)) {
+        measurement.gave_way_to = name;
+    } else {
+        measurement.problem = std::string("what ran is ") + name;
+    }
+}
 
 GroupMeasurement measure_group_by(cuda::Device& device, const GroupAlgorithm& algorithm,
                                   const GroupBenchOptions& options, const GroupInputs& inputs,
@@ -65,6 +93,7 @@ GroupMeasurement measure_group_by(cuda::Device& device, const GroupAlgorithm& al
         const cuda::PhaseTimes times(device);
         result = algorithm.run(device, options.workload, inputs);
         measurement.moved_bytes = times.moved_bytes();
+        check_what_ran(algorithm, times.algorithm(), measurement);
     }
     for (uint64_t run = 1; run < options.warmup + options.samples + (options.warmup == 0 ? 1 : 0); ++run) {
         result = {};  // its memory is free again before the clock starts
@@ -79,7 +108,7 @@ GroupMeasurement measure_group_by(cuda::Device& device, const GroupAlgorithm& al
     }
     measurement.peak_bytes = device.memory().peak_bytes();
     measurement.groups = result.groups;
-    measurement.problem = reference.verify(device, result);
+    if (measurement.problem.empty()) measurement.problem = reference.verify(device, result);
     return measurement;
 }
 
@@ -101,6 +130,9 @@ std::string group_json(cuda::Device& device, const GroupAlgorithm& algorithm, co
     Object object;
     object.add("workload", described.close());
     object.add("algorithm", gpu_test::json_text(algorithm.name));
+    if (measurement.gave_way_to != nullptr) {
+        object.add("gave_way_to", gpu_test::json_text(measurement.gave_way_to));
+    }
     object.add("median_ms", milliseconds(median_ms));
     object.add("samples_ms", list(measurement.samples_ms, milliseconds));
     object.add("rows_in", workload.rows).add("rows_out", measurement.groups);
