@@ -142,7 +142,7 @@ async function groups(gpu, cpu) {
             const grouped = (runtime, more) =>
                 runtime.groupBy(runtime.fromTable(table), { keys: ["k"], aggregates, ...more });
             const expected = reference(grouped(cpu, {}));
-            for (const algorithm of ["auto", "hgb", "pgb-tr", "sgb-tr"]) {
+            for (const algorithm of ["auto", "hgb", "hgb-global", "pgb-tr", "sgb-tr"]) {
                 await check(`${algorithm}, ${count} aggregates of ${domain} keys`, () =>
                     compareWith(grouped(gpu, { algorithm }), expected)
                 );
