@@ -110,8 +110,7 @@ __global__ void __launch_bounds__(kNumberThreads)
         typename MixedKey<kKeyWords>::Key seen[kNumberRows];
         uint64_t slot[kNumberRows];
         uint32_t is_new = 0;
-        // One number for the warp, on its way with the keys: a table that is full costs no more than these rows.
-        const bool has_failed = __ldcg(&counters->failed) != 0;
+        bool has_no_place = false;
 #pragma unroll
         for (int r = 0; r < kNumberRows; ++r) {
             const uint64_t place = first + r * kNumberThreads + threadIdx.x;
@@ -125,13 +124,15 @@ __global__ void __launch_bounds__(kNumberThreads)
         for (int r = 0; r < kNumberRows; ++r) {
             seen[r] = slot[r] == Slots::kNoSlot ? Slots::kEmpty : glance<kKeyWords>(table, slot[r]);
         }
-        if (__any_sync(kFullWarp, has_failed)) return;
 #pragma unroll
         for (int r = 0; r < kNumberRows; ++r) {
             if (slot[r] == Slots::kNoSlot || (seen[r] == mixed[r] && seen[r] != Slots::kEmpty)) continue;
             if (claim_group<kKeyWords>(table, mixed[r], walk_max, &counters->failed, slot[r])) is_new |= 1U << r;
+            has_no_place |= slot[r] == Slots::kNoSlot;
         }
-        __syncwarp();
+        // The attempt has failed, and every warp that comes to a full table leaves with the first rows that tell it so.
+        // Nobody else asks: one address that all warps look at with all rows cost a tenth of the whole group-by.
+        if (__any_sync(kFullWarp, has_no_place)) return;
         number_new_groups<kKeyWords>(table, slot, is_new, &counters->groups);
         if (numbered.slots == nullptr) continue;
 #pragma unroll
