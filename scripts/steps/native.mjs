@@ -60,7 +60,9 @@ export async function configure(kind, cuda, folder = checkoutFolder) {
         ...cmakeJsArguments("configure", kind, folder),
         `--CDSPILLWAY_CUDA=${neededCuda(cuda).toUpperCase()}`,
         // Fewer than a release has, such as "90", for who builds for one machine or only to see that it compiles.
-        `--CDSPILLWAY_CUDA_ARCHITECTURES=${process.env["SPILLWAY_CUDA_ARCHITECTURES"] ?? ""}`
+        `--CDSPILLWAY_CUDA_ARCHITECTURES=${process.env["SPILLWAY_CUDA_ARCHITECTURES"] ?? ""}`,
+        // "ON" for who only wants to know that everything is there and works (test/package/installed.mjs).
+        `--CDSPILLWAY_QUICK=${process.env["SPILLWAY_QUICK"] ?? "OFF"}`
     ]);
 }
 
