@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# SPILLWAY_GPU_COMPILED_ONLY: for who has no GPU and only wants to know whether the GPU tests and the benchmark compile
-# and link (.ci/run). Most of what such a file costs nvcc is headers, which it reads three times: eight files in one
-# take little more than one (298 -> 83 s of a core). Programs that are to run are built without it, each file by itself.
+# SPILLWAY_GPU_COMPILED_ONLY: for who has no GPU and only wants to know whether the plugin, the GPU tests and the
+# benchmark compile and link (.ci/run). Most of what such a file costs nvcc is headers, which it reads three times: many
+# files in one take little more than one. Programs that are to run are built without it, each test by itself.
 include_guard(GLOBAL)
-option(SPILLWAY_GPU_COMPILED_ONLY "Compile GPU tests and benchmark to see that they compile, not to run them" OFF)
+option(SPILLWAY_GPU_COMPILED_ONLY "Compile plugin, GPU tests and benchmark to see that they compile, not to run" OFF)
 
 # For the targets of the folder that calls it.
 macro(spillway_compiled_only)
@@ -38,4 +38,27 @@ function(spillway_joined_files FILES COUNT)
         endif()
     endforeach()
     set(${FILES} ${joined} PARENT_SCOPE)
+endfunction()
+
+# Makes one unit of all those of a room of cuda/: there each has four files at most, so that many cores have work.
+function(spillway_whole_rooms TARGET)
+    get_target_property(files ${TARGET} SOURCES)
+    set(rooms "")
+    set(others "")
+    foreach(file ${files})
+        if(file MATCHES "/units/(.*)_[0-9]+\\.cu$")
+            set(room ${CMAKE_MATCH_1})
+            list(APPEND rooms ${room})
+            string(APPEND text_of_${room} "#include \"${file}\"\n")
+        else()
+            list(APPEND others ${file})
+        endif()
+    endforeach()
+    list(REMOVE_DUPLICATES rooms)
+    foreach(room ${rooms})
+        set(unit ${CMAKE_CURRENT_BINARY_DIR}/rooms/${room}.cu)
+        file(CONFIGURE OUTPUT ${unit} CONTENT "${text_of_${room}}" @ONLY)
+        list(APPEND others ${unit})
+    endforeach()
+    set_property(TARGET ${TARGET} PROPERTY SOURCES ${others})
 endfunction()
