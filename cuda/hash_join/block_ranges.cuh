@@ -20,6 +20,9 @@ namespace spillway::cuda { inline namespace hash_join {
 // the lower half is how many there are.
 constexpr int kRangeCountBits = 16;
 constexpr uint32_t kRangeCount = (1U << kRangeCountBits) - 1;
+// Among a range's count, which a block's 2^14 rows leave free: it has rows of several keys. For who asks mark_mixed().
+constexpr uint32_t kMixedRange = 1U << (kRangeCountBits - 1);
+static_assert(kNoBuildRow < kMixedRange);
 
 template <int kKeyWords>
 class BlockRanges {
@@ -103,6 +106,24 @@ class BlockRanges {
                         static_cast<uint16_t>(number);
                 }
             }
+        }
+    }
+
+    // 5. If wanted: which ranges have rows of several keys. A bit for each row of the thread whose key is not that of
+    // its range's first row; with these, behind a barrier, ranges are marked.
+    __device__ uint32_t rows_of_others(uint32_t rows) const {
+        static_assert(kNoBuildRow / kJoinThreads < 32, "a bit per row");
+        uint32_t others = 0;
+        uint32_t bit = 1;
+        for (uint32_t number = threadIdx.x; number < rows; number += kJoinThreads, bit <<= 1) {
+            const Key key = key_of(number);
+            if (key_of(numbers_[range_of(key) >> kRangeCountBits]) != key) others |= bit;
+        }
+        return others;
+    }
+    __device__ void mark_mixed(uint32_t others) const {
+        for (uint32_t number = threadIdx.x; others != 0; number += kJoinThreads, others >>= 1) {
+            if ((others & 1) != 0) atomicOr(ranges_ + table_.bucket_of(key_of(number), buckets_), kMixedRange);
         }
     }
 

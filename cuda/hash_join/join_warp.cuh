@@ -101,6 +101,11 @@ class JoinWarp {
         }
     }
 
+    // Nobody wants to know more of matches than how many there are.
+    __device__ bool counts_alone() const { return kUse == MatchUse::kCount && (wanted_ & kMarksWanted) == 0; }
+    // Matches of one lane.
+    __device__ void count_more(uint32_t matches) { lane_count_ += matches; }
+
     __device__ void write_full_queue() {
         if constexpr (kWrites) {
             while (queued_ >= kWarpThreads) write_queued(kWarpThreads);
@@ -118,8 +123,13 @@ class JoinWarp {
         } else if constexpr (kUse == MatchUse::kSum) {
             sums_.finish(pass_.sums);
         } else if (kUse == MatchUse::kCount) {
-            if (lane_index() == 0 && count_ > 0) {
-                atomicAdd(pass_.output.out.matches, static_cast<unsigned long long>(count_));
+            uint64_t all = lane_count_;
+            for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+                all += __shfl_xor_sync(kFullWarp, all, distance);
+            }
+            all += count_;
+            if (lane_index() == 0 && all > 0) {
+                atomicAdd(pass_.output.out.matches, static_cast<unsigned long long>(all));
             }
         }
     }
@@ -167,7 +177,8 @@ class JoinWarp {
     OutputPlaces places_;
     const uint32_t wanted_;
     uint32_t queued_ = 0;
-    uint64_t count_ = 0;
+    uint64_t count_ = 0;         // of the warp
+    uint64_t lane_count_ = 0;    // of this lane, beside those
     MatchSums<kKeyWords> sums_;  // of the thread
 };
 

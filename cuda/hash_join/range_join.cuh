@@ -38,8 +38,9 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
 
     __device__ Ranges ranges(uint32_t words) const { return Ranges(table_, words, unit_.build_count); }
 
-    // Fills ranges that were cleared. Returns whether keys repeat, by a look at one row of each thread only: where they
-    // repeat and this does not see it, the next units will soon tell.
+    // Fills ranges that were cleared, and for who only counts matches marks those of several keys. Returns whether keys
+    // repeat, by a look at one row of each thread only: where they repeat and this does not see it, the next units will
+    // soon tell.
     __device__ bool build_ranges(const Ranges& ranges, uint32_t* taken) {
         ranges.count(unit_.build_count);
         Workers::wait();
@@ -47,7 +48,13 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
         Workers::wait();
         ranges.place(unit_.build_count);
         Workers::wait();
-        return Workers::any(threadIdx.x < unit_.build_count && ranges.repeats(threadIdx.x));
+        const uint32_t others = this->counts_alone() ? ranges.rows_of_others(unit_.build_count) : 0;
+        const bool repeats = Workers::any(threadIdx.x < unit_.build_count && ranges.repeats(threadIdx.x));
+        if (this->counts_alone()) {
+            ranges.mark_mixed(others);
+            Workers::wait();
+        }
+        return repeats;
     }
 
     // `rounds` rounds of batches of all warps, whose first is in rows_, then a row per lane. Rows that are too few for
@@ -84,6 +91,7 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
             const uint32_t number = first + lane_index() * lane_step + u * Probe::kNumberStep;
             const bool there = number < unit_.probe_count && (batch || u == 0) && lane_index() < lanes;
             found[u] = there ? ranges.range_of(Base::Table::key_of(rows.words[u])) : 0;
+            if (this->counts_alone()) found[u] = count_range(ranges, Base::Table::key_of(rows.words[u]), found[u]);
         }
         const int turns = batch ? kRows : 1;
         // One copy of the code for all rows of a thread: what is next moves to the first place.
@@ -97,6 +105,15 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
                 for (int w = 0; w < Probe::kWords; ++w) rows.words[u][w] = rows.words[u + 1][w];
             }
         }
+    }
+
+    // Counts all rows of a range of one key at once, whose number may be far above that of the rows. Returns the range
+    // that is left to be looked at pair by pair.
+    __device__ uint32_t count_range(const Ranges& ranges, Key key, uint32_t range) {
+        if ((range & kMixedRange) != 0) return range & ~kMixedRange;
+        const uint32_t count = range & kRangeCount;
+        if (count > 0 && ranges.key_of(ranges.number(range >> kRangeCountBits)) == key) this->count_more(count);
+        return 0;
     }
 
     // One probe row per lane with its range: rows first + lane * lane_step.
