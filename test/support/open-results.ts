@@ -11,10 +11,17 @@ export interface Totals {
 
 const sumTo = (rows: number): number => (rows * (rows - 1)) / 2;
 
-/** Keys 0, step, 2 step, ... beside row numbers. */
+const tables = new Map<string, Table>();
+
+/** Keys 0, step, 2 step, ... beside row numbers; made once. */
 function table(rows: number, step = 1): Table {
-    const keys = Int32Array.from({ length: rows }, (_, i) => i * step);
-    return new Table({ k: makeVector(keys), v: makeVector(Int32Array.from({ length: rows }, (_, i) => i)) });
+    const name = `${rows} ${step}`;
+    const known = tables.get(name);
+    if (known !== undefined) return known;
+    const numbers = (by: number) => makeVector(new Int32Array(rows).map((_, i) => i * by));
+    const made: Table = new Table({ k: numbers(step), v: numbers(1) });
+    tables.set(name, made);
+    return made;
 }
 
 /** Half of the rows have a partner. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory, disk and the event loop, each measured in a process of its own.
+// Memory and disk, each measured in a process of its own.
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -95,29 +95,6 @@ test("a large table makes V8 collect its heap once or twice, not for every batch
     for (const path of [left, right]) rmSync(path!, { force: true });
     // It was nine. From Node 23 on V8 hears of all bytes at once (native/addon/jobs/delivered_memory.hpp).
     expect(collectionsPerTable).toBeLessThanOrEqual(newerV8 ? 4 : 3);
-});
-
-// On two cores, calm: count 3.8, file 2, batches 3.9 and table 3.6 in the median; with two other processes that never
-// rest, batches 5.8 to 6.3: what is left then is waiting for a core.
-test.each([
-    ["count", "256MiB"],
-    ["file", "256MiB"],
-    ["batches", "256MiB"],
-    ["table", "1GiB"]
-])("the event loop is free during a big join (%s: p99 below 5 ms)", { timeout: 180_000 }, async (action, host) => {
-    const limit = 5;
-    const paths = ["left", "right", "output"].map((name) => [name, sandbox.path(`${action}-${name}.arrow`)] as const);
-    const options = { ...runtime(host), debug: { forceSpill: true } };
-    const argument = { runtime: options, ...Object.fromEntries(paths), rows: 10_000_000, action };
-    // Other processes of a busy machine can only add to the delay: the calmest run shows the join's own share.
-    const delays: number[] = [];
-    for (let run = 0; run < 20 && !(Math.min(...delays) < limit); run++) {
-        const delay = resultOf<{ turns: number; p99: number; idleP99: number }>(await runChild("loop-delay", argument));
-        for (const [, path] of paths) rmSync(path, { force: true });
-        expect(delay.turns).toBeGreaterThan(100);
-        delays.push(delay.p99 - delay.idleP99);
-    }
-    expect(Math.min(...delays), `p99 beyond that of an idle loop, in ms: ${delays.join(" ")}`).toBeLessThan(limit);
 });
 
 describe("a disk that is full", () => {
