@@ -21,9 +21,10 @@ const lineScales = { log: { type: "log", base: 2 }, linear: { zero: true } };
 
 /**
  * Lines over an axis: linear, or log. values: [{ x, y, line }], with `panel` in panels side by side; lines whose names
- * begin with "planned" are dashed, and have the colour of the line that is named after "planned, ".
+ * begin with "planned" are dashed, and have the colour of the line that is named after "planned, ". `points`: without
+ * lines between them.
  */
-export function lineFigure({ title, subtitle, values, x, y, scale, lines }) {
+export function lineFigure({ title, subtitle, values, x, y, scale, lines, points = false }) {
     const seen = unique(lines.map((line) => line.replace(/^planned, /, "")));
     const data = values.map((value) => ({ ...value, of: value.line.replace(/^planned, /, "") }));
     const paired = seen.length < lines.length;
@@ -47,13 +48,15 @@ export function lineFigure({ title, subtitle, values, x, y, scale, lines }) {
               { field: "line", type: "nominal", title: null, legend, scale: { domain: lines, range: dashes } }
     };
     const kinds = data.map((value) => ({ ...value, kind: value.line.startsWith("planned") ? "planned" : "measured" }));
-    const mark = { type: "line", point: { size: 25 }, tooltip: false };
+    const line = { type: "line", point: { size: 25 }, tooltip: false };
+    const mark = points ? { type: "point", filled: true, size: 25, tooltip: false } : line;
     const panels = unique(values.map(({ panel }) => panel));
     const layout =
         panels.length === 1
             ? { width: 420, height: 260, mark, encoding }
             : {
                   facet: { field: "panel", title: null, sort: panels, header: { labelLimit: 400 } },
+                  ...(points ? { columns: 2 } : {}),
                   spec: { width: 320, height: 240, mark, encoding }
               };
     return renderFigure({ ...titled(title, subtitle), data: { values: kinds }, ...layout });

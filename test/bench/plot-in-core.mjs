@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
  * `node test/bench/plot-in-core.mjs [docs/results/h200]`: figures of the records of that folder, beside them as SVG: of
- * joins and group-bys in GPU memory by the width of rows and the skew of keys. What has no records has no figure.
+ * joins and group-bys in GPU memory by the width of rows and the skew of keys, and of what the planner takes for shapes
+ * that were drawn at random. What has no records has no figure.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
+import { useOf } from "./gpu-drawn.mjs";
 import { byX, lineFigure, power, settingOf, unique } from "./plot-figures.mjs";
 
 const lowerIsBetter = (record) => settingOf(record, "lower is better");
@@ -47,7 +49,28 @@ function skewFigure(records) {
     });
 }
 
-const figures = { "in-core-wide": widthFigure, "in-core-skew": skewFigure };
+/** Each pick at its share of the fastest algorithm's time, by that time; a point on the line of 1 is the fastest one. */
+function picksFigure(records) {
+    const picks = records.filter(({ picked }) => picked === true);
+    const values = picks.flatMap((record) => {
+        const { workload, median_ms, ratio, predicted_ms } = record;
+        const x = Math.log2(median_ms / ratio);
+        const panel = ofGroups(record) ? "group-bys" : "joins";
+        const use = useOf(workload.name) === "fit" ? "models fitted to it" : "judged";
+        return [
+            { x, y: ratio, line: use, panel: `${panel}: pick by the fastest` },
+            { x, y: predicted_ms / median_ms, line: use, panel: `${panel}: predicted by measured` }
+        ];
+    });
+    return lineFigure({
+        title: `What the planner takes for ${picks.length} joins and group-bys that were drawn at random`,
+        subtitle: settingOf(records[0], "1 is the fastest algorithm, and a right prediction"),
+        ...{ values: byX(values), x: "log2 of the fastest algorithm's ms", y: "ratio" },
+        ...{ lines: unique(values.map(({ line }) => line)), points: true }
+    });
+}
+
+const figures = { "in-core-wide": widthFigure, "in-core-skew": skewFigure, "in-core-picks": picksFigure };
 
 /** Names of the files that were written. */
 export async function plotInCore(folder) {
