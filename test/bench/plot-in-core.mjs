@@ -49,7 +49,7 @@ function skewFigure(records) {
     });
 }
 
-/** Each pick at its share of the fastest algorithm's time, by that time; a point on the line of 1 is the fastest one. */
+/** Each pick at its share of the fastest algorithm's time, by that time: a point at 1 is the fastest one. */
 function picksFigure(records) {
     const picks = records.filter(({ picked }) => picked === true);
     const values = picks.flatMap((record) => {

@@ -36,7 +36,7 @@ function rankOf({ algorithm, predictedMs }: { algorithm: string; predictedMs: nu
     return predictedMs * (refusalRisk[algorithm] ?? 1);
 }
 
-/** Rows of a mean group from which sorted keys are aggregated in tables of few groups each, without a second attempt. */
+/** Rows of a mean group from which sorted keys are aggregated in tables of few groups, without a second attempt. */
 const sortedGroupRowsMin = 16;
 
 /**

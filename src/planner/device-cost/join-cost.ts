@@ -104,13 +104,13 @@ function npj(context: Context, perfect: boolean): PhaseWork {
     const width = rowNumberBytes(buildRows);
     const tableBytes = perfect ? (shape.buildKeyRange ?? 0) * width : npjTableBytes(shape);
     const hot = hotShare(shape.probeHeaviestShare);
-    // A plain write takes longer than the read of a sector and less than a compare-and-swap: H200, 2^27 numbers into an
-    // array of 512 MiB in some 6.5 ms, 8 million into one of 32 MiB in 0.2.
+    // A plain write takes longer than the read of a sector and less than a compare-and-swap: H200, 2^27 numbers into
+    // an array of 512 MiB in some 6.5 ms, 8 million into one of 32 MiB in 0.2.
     const insert = perfect
         ? (memory.randomReads(buildRows, tableBytes) + memory.randomInserts(buildRows, tableBytes)) / 2
         : memory.randomInserts(buildRows, tableBytes);
-    // At half load a search for a key that is there looks at 1.5 slots, for one that is not at 2.5, four in a sector. Of
-    // an array nobody looks for a key that is outside of its range, as those without a partner are where it is full.
+    // At half load a search for a key that is there looks at 1.5 slots, for one that is not at 2.5, four in a sector.
+    // An array is not looked at for a key outside of its range, as those without a partner are where it is full.
     const inRange = Math.min(1, (shape.matchRatio * (shape.buildKeyRange ?? buildRows)) / Math.max(1, buildRows));
     const looks = perfect ? inRange : shape.matchRatio * 1.1 + (1 - shape.matchRatio) * 1.4;
     const chains = perfect ? 0 : Math.max(0, pairs - probeRows) / memory.speeds.deviceCachedReadsPerMs;
