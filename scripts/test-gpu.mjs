@@ -15,6 +15,7 @@
 // ...tests.json (for --sanitize ..._plain too), scripts/test-gpu.mjs and scripts/steps. The commit of sources without
 // git: SPILLWAY_COMMIT.
 // The last line is "N passed, N failed". Exit code 1: something failed; 2: nothing was run, say for want of a GPU.
+import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
 
 import {
@@ -111,6 +112,21 @@ function errorsTold(lines) {
 // ThreadSanitizer watches them on the host (test/native/cuda_far_partition_locks_test.cpp). Parts of mangled names.
 const kernelsLeftOut = { racecheck: ["13shared_kernelILi", "11bulk_kernelILi", "19hierarchical_kernelILi"] };
 
+// initcheck does not follow kernels that kernels launch: it calls all that they wrote uninitialized. The others do, or
+// tell of errors alone. Beginnings of the names of tests.
+const testsLeftOut = { initcheck: ["child kernels: "] };
+
+/** The tests that the tool can follow, by their names; none where those are all. */
+function testsOf(tool, program, options) {
+    const without = testsLeftOut[tool];
+    if (without === undefined || options.filter.length > 0) return [];
+    const { stdout, status } = spawnSync(program, ["--list"], { encoding: "utf8" });
+    if (status !== 0) throw new BuildFailure(`${program} --list ended with ${status}`, nothingRan);
+    const names = stdout.split("\n").filter((name) => name !== "");
+    const wanted = names.filter((name) => !without.some((start) => name.startsWith(start)));
+    return wanted.length === names.length ? [] : wanted.flatMap((name) => ["--filter", name]);
+}
+
 function toolArguments(tool) {
     const without = (kernelsLeftOut[tool] ?? []).flatMap((name) => ["--kernel-name-exclude", `kns=${name}`]);
     const common = ["--tool", tool, "--error-exitcode", "86", "--print-limit", "20", ...without];
@@ -134,8 +150,10 @@ function joined(runs) {
 
 /** The tool on one part of its tests per GPU; the only GPU that such a process sees is its number 0. */
 async function runTool(sanitizer, tool, suite, options, limitMs) {
+    const program = programOfTool(tool);
+    const tests = testsOf(tool, program, options);
     const run = (seen, part, env) => {
-        const args = [...toolArguments(tool), programOfTool(tool), ...programArguments(seen, suite), ...part];
+        const args = [...toolArguments(tool), program, ...programArguments(seen, suite), ...tests, ...part];
         return runProgram(sanitizer, args, limitMs, env);
     };
     if (options.gpus === undefined) return run(options, [], {});
@@ -161,7 +179,8 @@ async function sanitize(sanitizer, tool, options, limitMs) {
     if (errors > 0 && found.clean) note(found, `${tool} found ${errors} errors`);
     const seconds = Math.round(run.seconds);
     const kernels_left_out = kernelsLeftOut[tool] ?? [];
-    return { tool, suite, clean: found.clean, errors: errors ?? 0, ...counts, kernels_left_out, seconds };
+    const left_out = { kernels_left_out, ...(testsLeftOut[tool] && { tests_without: testsLeftOut[tool] }) };
+    return { tool, suite, clean: found.clean, errors: errors ?? 0, ...counts, ...left_out, seconds };
 }
 
 /** The suite; two parts of it per GPU side by side if all is to run at once, since most of its time is the host's. */

@@ -16,6 +16,10 @@ if (args.includes("--tool")) {
     console.log(`========= ERROR SUMMARY: ${errors} errors`);
     process.exit(errors > 0 ? Number(valueOf("--error-exitcode")) : status);
 }
+if (args.includes("--list")) {
+    for (const name of Object.keys(fake.tests)) console.log(name);
+    process.exit(0);
+}
 if (fake.noDevice) {
     console.error("No test was run: no GPU can be used (invented).");
     process.exit(2);
@@ -23,7 +27,9 @@ if (fake.noDevice) {
 const seen = process.env["CUDA_VISIBLE_DEVICES"];
 if (seen) console.log(`only GPU ${seen} is seen, number ${valueOf("--device")} is used`);
 const [part, parts] = args.includes("--part") ? valueOf("--part").split("/").map(Number) : [1, 1];
-const all = Object.entries(fake.tests);
+const filters = args.flatMap((arg, at) => (arg === "--filter" ? [args[at + 1]] : []));
+const isWanted = ([name]) => filters.length === 0 || filters.some((filter) => name.includes(filter));
+const all = Object.entries(fake.tests).filter(isWanted);
 const cut = (end) => Math.floor((all.length * end) / parts);
 const tests = all.slice(cut(part - 1), cut(part)).map(([name, status]) => ({
     ...{ name, status, ms: 1 },

@@ -94,6 +94,19 @@ describe("a run", () => {
         expect(receipt.sanitizers.map(({ tool }) => tool)).toEqual(["memcheck", "racecheck", "synccheck", "initcheck"]);
     });
 
+    test("of initcheck has no tests of kernels that kernels launch, which it does not follow", () => {
+        using packed = new Packed();
+        const some = { tests: { ...green.tests, "child kernels: three": "passed" } };
+        expect(packed.run(some, "--sanitize").lines.at(-1)).toBe("14 passed, 0 failed");
+        const receipt = packed.receipt();
+        expect(receipt).toMatchObject({ complete: true, not_run: [], tests_passed: 3 });
+        const [memcheck, , , initcheck] = receipt.sanitizers;
+        expect([memcheck, initcheck]).toMatchObject([
+            { tests_passed: 3 },
+            { tool: "initcheck", tests_passed: 2, tests_without: ["child kernels: "] }
+        ]);
+    });
+
     test("that leaves tests out has not passed them and says what the machine lacks", () => {
         using packed = new Packed();
         const some = { tests: { ...green.tests, "room: three": "left out", "room: four": "left out" } };
