@@ -5,7 +5,7 @@
  * of the GPU, and times that come on top: one of the phase, one of each column, pack or part, one of each value. Of
  * workloads that are drawn, those that models are judged by are left out. Exit code 2: there is nothing to fit to.
  */
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
@@ -13,8 +13,8 @@ import { useOf } from "./gpu-drawn.mjs";
 import { built, readCells, root, shapeOf } from "./model-shapes.mjs";
 
 const help = `node test/bench/fit-profile.mjs [options]
-  --results FILE   default: in-core-picks.json, in-core-wide.json and in-core-skew.json of docs/results/h200; may be
-                   said several times
+  --results FILE   default: in-core-picks.json, in-core-wide.json and in-core-skew.json of docs/results/h200, as far as
+                   they are there; may be said several times
   --profile FILE   default: configs/machines/h200.yaml
   --write          changes the profile; without it the fit is printed`;
 
@@ -149,7 +149,9 @@ export async function phasesBy(speeds) {
     };
 }
 
-const usual = ["picks", "wide", "skew"].map((name) => join(root, `docs/results/h200/in-core-${name}.json`));
+const usual = ["picks", "wide", "skew"]
+    .map((name) => join(root, `docs/results/h200/in-core-${name}.json`))
+    .filter((file) => existsSync(file));
 
 async function main() {
     const word = { type: "string" };

@@ -59,18 +59,23 @@ function smallJoin(workload, bytesMax) {
     return { ...workload, build_rows, probe_rows, copies: Math.min(copies, build_rows) };
 }
 
+/** "drawn 7.3": rows are fewer than the rest of the name says, and there are no hot keys but Zipf's. */
+const labelOf = ({ name }) => name.replace(/:.*/, "");
+
+const inMemory = async (runtime, spec) => await runtime.generate(spec, "memory");
+
 async function joinOf(runtime, drawn, random, options) {
     const workload = smallJoin(drawn, options.bytes);
     const { build_rows, probe_rows, key_bytes, payload_bytes, match_ratio, zipf, copies } = workload;
     const type = joinTypes[Math.floor(random() * joinTypes.length)];
     const key = { name: "key", type: intTypes[key_bytes] };
     const duplicates = copies > 1 ? { duplicates: copies } : {};
-    const build = await runtime.generate({
+    const build = await inMemory(runtime, {
         ...{ rows: build_rows, seed: options.seed, key: { ...key, ...duplicates } },
         payload: columns(payload_bytes.build, "b")
     });
     const domainRows = Math.max(1, Math.floor(build_rows / copies));
-    const probe = await runtime.generate({
+    const probe = await inMemory(runtime, {
         ...{ rows: probe_rows, seed: options.seed + 1 },
         key: { ...key, role: "foreign", domainRows, zipf, matchRatio: match_ratio },
         payload: columns(payload_bytes.probe, "p")
@@ -80,7 +85,7 @@ async function joinOf(runtime, drawn, random, options) {
     const described = { key_bytes, payload_bytes, build_rows, probe_rows, match_ratio, zipf, copies, type };
     return {
         operator: "join",
-        workload: { name: `${drawn.name}, ${type}`, ...described },
+        workload: { name: `${labelOf(drawn)}: ${build_rows} x ${probe_rows} rows, ${type}`, ...described },
         query: (algorithm) => runtime.join({ left, right, on: "key", type, algorithm })
     };
 }
@@ -90,7 +95,7 @@ async function groupByOf(runtime, drawn, options) {
     const width = key_bytes + sum(payload_bytes);
     const rows = Math.min(drawn.rows, Math.floor(options.bytes / width));
     const groups = Math.max(1, Math.min(drawn.groups, rows));
-    const relation = await runtime.generate({
+    const relation = await inMemory(runtime, {
         ...{ rows, seed: options.seed },
         key: { name: "key", type: intTypes[key_bytes], role: "foreign", domainRows: groups, zipf },
         payload: columns(payload_bytes, "v")
@@ -98,7 +103,15 @@ async function groupByOf(runtime, drawn, options) {
     const aggregates = Object.fromEntries(payload_bytes.map((_, i) => [`a${i}`, { [aggregate]: `v${i}` }]));
     return {
         operator: "group-by",
-        workload: { name: drawn.name, key_bytes, payload_bytes, rows, groups, zipf, aggregate },
+        workload: {
+            name: `${labelOf(drawn)}: ${rows} rows, g = ${groups}`,
+            key_bytes,
+            payload_bytes,
+            rows,
+            groups,
+            zipf,
+            aggregate
+        },
         query: (algorithm) => relation.groupBy({ keys: ["key"], aggregates, algorithm })
     };
 }
