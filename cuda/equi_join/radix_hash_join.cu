@@ -26,11 +26,12 @@ constexpr uint8_t kSidePresence[] = {kBuildPresent, kProbePresent};
 RadixHashJoin::RadixHashJoin(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                              const RadixJoinWish& wish)
     : device_(device), wish_(wish), relations_{&build, &probe}, extent_{wish.kind, &build, &probe} {
-    const Allocation in_range = wish.kind.keeps_unmatched_probe() ? Allocation() : rows_in_range(device, build, probe);
-    DeviceRelation probe_in_range = probe;
+    const RowsInRange in_range =
+        wish.kind.keeps_unmatched_probe() ? RowsInRange() : rows_in_range(device, build, probe);
+    KeptRows kept;
     if (in_range) {
-        probe_in_range.key_valid = in_range.as<const uint32_t>();
-        relations_[kProbeSide] = &probe_in_range;
+        kept = keep_rows(device, probe, in_range);
+        relations_[kProbeSide] = &kept.relation;
     }
     const uint32_t words_max = wish.row_words_max == 0 ? kWholeRowWordsMax : wish.row_words_max;
     bool is_packed[2];

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "equi_join/range_filter.hpp"
+#include "materialize/gather_rows.hpp"
+#include "materialize/row_list.hpp"
 #include "no_partitioning_join/key_range.hpp"
 #include "primitive/key_rows.cuh"
 #include "primitive/warp.cuh"
@@ -106,8 +110,9 @@ uint32_t sampled_outside(Device& device, const DeviceRelation& build, const Devi
 }
 
 template <class Key>
-Allocation filter(Device& device, const DeviceRelation& build, const DeviceRelation& probe) {
-    if (sampled_outside<Key>(device, build, probe) < kRangeFilterShareMin * kSampleRows) return {};
+RowsInRange filter(Device& device, const DeviceRelation& build, const DeviceRelation& probe) {
+    const double outside_share = static_cast<double>(sampled_outside<Key>(device, build, probe)) / kSampleRows;
+    if (outside_share < kRangeFilterShareMin) return {};
     const KeyRange range = find_key_range(device, build);
     // There is nothing to join without a key, and nothing to leave out where the range has room for all.
     if (range.keys == 0 || range.keys == ~uint64_t{0}) return {};
@@ -118,15 +123,35 @@ Allocation filter(Device& device, const DeviceRelation& build, const DeviceRelat
            grid_over(device, probe.rows, kRangeFilterThreads * kRangeFilterRows, kRangeFilterBlocks),
            dim3(kRangeFilterThreads), 0, device.stream(), keys_of<Key>(probe), static_cast<Key>(range.first),
            static_cast<Key>(range.keys - 1), words.as<uint32_t>());
-    return words;
+    return {std::move(words), 1 - outside_share};
 }
 
 }  // namespace
 
-Allocation rows_in_range(Device& device, const DeviceRelation& build, const DeviceRelation& probe, uint64_t rows_min) {
+RowsInRange rows_in_range(Device& device, const DeviceRelation& build, const DeviceRelation& probe, uint64_t rows_min) {
     if (probe.rows < rows_min || build.rows == 0 || build.rows > probe.rows * kRangeFilterBuildMax) return {};
     const PhaseScope transform(device, Phase::kTransform);
     return build.key.width == 4 ? filter<uint32_t>(device, build, probe) : filter<uint64_t>(device, build, probe);
+}
+
+KeptRows keep_rows(Device& device, const DeviceRelation& probe, const RowsInRange& in_range,
+                   uint64_t gathered_rows_min) {
+    KeptRows kept;
+    kept.relation = probe;
+    kept.relation.key_valid = in_range.bits.as<const uint32_t>();
+    if (in_range.kept_share > kGatheredShareMax || probe.rows < gathered_rows_min) return kept;
+    const PhaseScope transform(device, Phase::kTransform);
+    const RowList list = list_rows(device, {kept.relation.key_valid, probe.rows}, row_number_width(probe.rows));
+    const auto gather = [&](const DeviceColumn& column) {
+        kept.memory.push_back(device.memory().allocate(list.count * column.width, "rows within the range"));
+        gather_rows(device, column, list.numbers(), kept.memory.back().as());
+        return DeviceColumn{kept.memory.back().as(), column.width};
+    };
+    kept.relation.rows = list.count;
+    kept.relation.key_valid = nullptr;
+    kept.relation.key = gather(probe.key);
+    for (DeviceColumn& column : kept.relation.columns) column = gather(column);
+    return kept;
 }
 
 }}  // namespace spillway::cuda::equi_joins

@@ -42,6 +42,11 @@ std::vector<DeviceConstant> device_constants() {
         {"packWindowBytes", kPackWindowBytes},
         {"packedPartitionRows", kPackedPartitionRows},
         {"packedRadixBitsMax", kPackedRadixBitsMax},
+        {"rangeFilterShareMin", kRangeFilterShareMin},
+        {"rangeFilterRowsMin", kRangeFilterRowsMin},
+        {"rangeFilterBuildMax", kRangeFilterBuildMax},
+        {"gatheredShareMax", kGatheredShareMax},
+        {"gatheredRowsMin", kGatheredRowsMin},
         {"joinPartitionFill", kPartitionFill},
         {"joinReservedBytes", kJoinReservedBytes},
         // A build row's link of a chain and, with as many buckets as rows, a bucket.

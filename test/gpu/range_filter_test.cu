@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "equi_join/equi_join.hpp"
@@ -28,10 +29,10 @@ uint64_t key_of(const KeyedRelation& relation, uint64_t row) {
 // Bits by the definition: a key of a row counts from `first` on, modulo its width.
 void check_bits(const KeyedRelation& build, const KeyedRelation& probe, uint64_t first, uint64_t last,
                 const std::string& what) {
-    const cuda::Allocation bits = cuda::rows_in_range(test_device(), build.device(), probe.device(), 1);
-    if (!bits) fail(what + ": nothing was left out", __FILE__, __LINE__);
+    const cuda::RowsInRange in_range = cuda::rows_in_range(test_device(), build.device(), probe.device(), 1);
+    if (!in_range) fail(what + ": nothing was left out", __FILE__, __LINE__);
     const uint64_t mask = probe.device().key.width == 4 ? 0xffffffffULL : ~0ULL;
-    const auto words = download(bits.as<uint32_t>(), (probe.device().rows + 31) / 32);
+    const auto words = download(in_range.bits.as<uint32_t>(), (probe.device().rows + 31) / 32);
     for (uint64_t row = 0; row < words.size() * 32; ++row) {
         bool expected = row < probe.device().rows && probe.host().columns[0].is_valid(row);
         if (expected) expected = ((key_of(probe, row) - first) & mask) <= ((last - first) & mask);
@@ -79,21 +80,76 @@ GPU_TEST("range filter: not where it would leave few rows out, nor for few rows 
     CHECK(static_cast<bool>(cuda::rows_in_range(device, build.device(), far.device(), 1)));
 }
 
+GPU_TEST("range filter: few rows that stay are gathered, with their row numbers, and many are not") {
+    cuda::Device& device = test_device();
+    const KeyedRelation build(keys_from(50, 100, 1, test_seed()), 8, {}, test_seed());
+    for (const uint64_t rows : {uint64_t{1200}, uint64_t{40001}}) {
+        const KeyedRelation probe(keys_from(0, rows, 1, test_seed()), 8, {1, 2, 4, 8, 16}, test_seed(), 0.1);
+        const cuda::RowsInRange in_range = cuda::rows_in_range(device, build.device(), probe.device(), 1);
+        cuda::DeviceRelation relation = probe.device();
+        relation.columns.push_back({nullptr, 4});
+        const cuda::KeptRows none = cuda::keep_rows(device, relation, in_range, rows + 1);
+        CHECK_EQ(none.relation.rows, rows);
+        CHECK(none.relation.key_valid == in_range.bits.as<const uint32_t>());
+        const cuda::KeptRows kept = cuda::keep_rows(device, relation, in_range, 1);
+        CHECK(kept.relation.key_valid == nullptr);
+        const auto numbers =
+            download(static_cast<const uint32_t*>(kept.relation.columns.back().data), kept.relation.rows);
+        const auto keys = download(static_cast<const uint64_t*>(kept.relation.key.data), kept.relation.rows);
+        const auto bytes = download(static_cast<const uint8_t*>(kept.relation.columns[0].data), kept.relation.rows);
+        std::vector<uint64_t> expected;
+        for (uint64_t row = 0; row < rows; ++row) {
+            const uint64_t key = key_of(probe, row);
+            if (probe.host().columns[0].is_valid(row) && key >= 50 && key < 150) expected.push_back(row);
+        }
+        CHECK_EQ(kept.relation.rows, expected.size());
+        for (size_t i = 0; i < expected.size(); ++i) {
+            CHECK_EQ(numbers[i], expected[i]);
+            CHECK_EQ(keys[i], key_of(probe, expected[i]));
+            CHECK_EQ(bytes[i], probe.host().columns[1].value<uint8_t>(expected[i]));
+        }
+    }
+}
+
 GPU_TEST("range filter: joins leave out what it says, and keep what they must") {
     // Enough probe rows to be asked for; else joins are made without it, and the small suite has the bits alone.
     const uint64_t rows = full_suite() ? cuda::kRangeFilterRowsMin + 5 : 2000;
     const KeyedRelation build(repeated_keys(keys_from(7, rows / 10, 3, test_seed()), 2, test_seed()), 4, {4, 8},
                               test_seed(), 0.1);
-    const KeyedRelation probe(keys_from(0, rows, 3, test_seed()), 4, {8}, test_seed() + 1, 0.1);
+    // A tenth of the keys are in the range, a third, and none.
+    for (const auto& [first, step] : {std::pair<uint64_t, uint64_t>{0, 3}, {0, 1}, {1 << 30, 3}}) {
+        const KeyedRelation probe(keys_from(first, rows, step, test_seed()), 4, {8}, test_seed() + 1, 0.1);
+        const std::string keys = "keys from " + std::to_string(first) + " by " + std::to_string(step) + ", ";
+        for (const NamedJoinKind& named : kNamedJoinKinds) {
+            if (named.kind.keeps_unmatched_probe()) continue;  // those never ask
+            cuda::EquiJoin join;
+            join.kind = named.kind;
+            join.output = all_columns_and_presence(build, probe);
+            const HostTable expected = expected_table(build, probe, named.kind);
+            join.expected_rows = expected.rows();
+            CHECK_EQ(cuda::equi_join_count(test_device(), build.device(), probe.device(), join), expected.rows());
+            // Whole rows, and by packs.
+            for (const uint32_t words : {0U, 1U}) {
+                join.row_words_max = words;
+                check_result(cuda::equi_join(test_device(), build.device(), probe.device(), join), expected,
+                             keys + named.name + std::string(words == 0 ? ", whole rows" : ", packs"));
+            }
+        }
+    }
+}
+
+GPU_TEST("range filter: joins of so many probe rows that those in the range are gathered") {
+    if (!full_suite()) return;  // they are 2^25
+    const uint64_t rows = cuda::kGatheredRowsMin + 5;
+    const KeyedRelation build(keys_from(7, rows / 32, 1, test_seed()), 4, {8}, test_seed(), 0.1);
+    const KeyedRelation probe(keys_from(0, rows, 1, test_seed() + 1), 4, {4}, test_seed() + 1);
     for (const NamedJoinKind& named : kNamedJoinKinds) {
-        if (named.kind.keeps_unmatched_probe()) continue;  // those never ask
+        if (!named.kind.pairs() || named.kind.keeps_unmatched_probe()) continue;
         cuda::EquiJoin join;
         join.kind = named.kind;
         join.output = all_columns_and_presence(build, probe);
         const HostTable expected = expected_table(build, probe, named.kind);
         join.expected_rows = expected.rows();
-        CHECK_EQ(cuda::equi_join_count(test_device(), build.device(), probe.device(), join), expected.rows());
-        // Whole rows, and by packs.
         for (const uint32_t words : {0U, 1U}) {
             join.row_words_max = words;
             check_result(cuda::equi_join(test_device(), build.device(), probe.device(), join), expected,

@@ -44,7 +44,7 @@ struct DenseWords {
     __device__ unsigned long long* wide_place(int word, uint32_t group) const {
         return is_own(group) ? own.wide_place(word, group) : all.wide_place(word, group);
     }
-    // Of either memory.
+    // The word may be in either memory.
     template <class Word>
     __device__ static Word look(Word* place) {
 #ifdef SPILLWAY_CUDA_PLAIN_COPIES
