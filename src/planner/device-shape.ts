@@ -8,7 +8,7 @@ import type { Estimator } from "./estimates.js";
 import { otherSide, type JoinSides, type Side } from "./join-sides.js";
 import { arrayKeys, isUnique } from "./perfect-keys.js";
 import type { Policy } from "./policy.js";
-import { distinctKeys, repeatsTolerated } from "./statistics.js";
+import { distinctKeys, repeatsTolerated, sharedRange } from "./statistics.js";
 
 /** Keys are packed into words of 4 or 8 bytes; wider ones are numbered, and the numbers joined. */
 function packedKeyBytes(keys: readonly KeySpec[]): number {
@@ -66,7 +66,10 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
     const keyBytes = Math.max(packedKeyBytes(keysOf(node, "left")), packedKeyBytes(keysOf(node, "right")));
     const keyBits = differingBits(node, estimator);
     const statistics = estimator.statisticsOf(node[build], keysOf(node, build));
+    const probed = estimator.statisticsOf(node[probe], keysOf(node, probe));
     const matchRatio = estimator.matchRatio(node, probe);
+    // Without samples of both sides all rows may be in the range.
+    const inRange = statistics === undefined || probed === undefined ? 1 : sharedRange(probed, statistics);
     const keys = statistics === undefined ? rowsOf(build) : Math.max(1, distinctKeys(statistics));
     const perKey = uniqueBuildKeys ? 1 : Math.max(1, rowsOf(build) / keys);
     return {
@@ -74,6 +77,7 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
         probeRows: rowsOf(probe),
         pairs: rowsOf(probe) * matchRatio * perKey,
         matchRatio,
+        inRangeShare: Math.max(matchRatio, inRange),
         keyBytes,
         ...(keyBits !== undefined && { keyBits }),
         buildPayload: payload[build],

@@ -45,6 +45,8 @@ function joinShape({ workload, rows_out }) {
         probeRows: probe_rows,
         pairs: rows_out,
         matchRatio: match_ratio,
+        // The keys of the build side are dense: others are out of their range.
+        inRangeShare: match_ratio,
         keyBytes: key_bytes,
         // Keys of the probe side are below the number of the build side's by the share that matches.
         keyBits: Math.ceil(Math.log2(Math.max(2, keys / match_ratio))),

@@ -30,6 +30,8 @@ const rowsInReach = 100;
 
 const { joinPartitionRowsMax, npjSlotBitsMin, npjSlotsPerRow, radixPassBitsMax } = deviceConstants;
 const { packedPartitionRows, packedRadixBitsMax, packPassBitsMax, packWindowBytes } = deviceConstants;
+const { rangeFilterShareMin, rangeFilterRowsMin, rangeFilterBuildMax } = deviceConstants;
+const { gatheredShareMax, gatheredRowsMin } = deviceConstants;
 
 function passesFor(buildRows: number): number {
     const bits = Math.ceil(Math.log2(Math.max(2, buildRows / joinPartitionRowsMax)));
@@ -110,9 +112,8 @@ function npj(context: Context, perfect: boolean): PhaseWork {
         ? (memory.randomReads(buildRows, tableBytes) + memory.randomInserts(buildRows, tableBytes)) / 2
         : memory.randomInserts(buildRows, tableBytes);
     // At half load a search for a key that is there looks at 1.5 slots, for one that is not at 2.5, four in a sector.
-    // An array is not looked at for a key outside of its range, as those without a partner are where it is full.
-    const inRange = Math.min(1, (shape.matchRatio * (shape.buildKeyRange ?? buildRows)) / Math.max(1, buildRows));
-    const looks = perfect ? inRange : shape.matchRatio * 1.1 + (1 - shape.matchRatio) * 1.4;
+    // An array is not looked at for a key outside of its range.
+    const looks = perfect ? shape.inRangeShare : shape.matchRatio * 1.1 + (1 - shape.matchRatio) * 1.4;
     const chains = perfect ? 0 : Math.max(0, pairs - probeRows) / memory.speeds.deviceCachedReadsPerMs;
     // All columns of a build row are gathered at once.
     const near = { hotShare: hot, with: sumOf(buildPayload) };
@@ -142,8 +143,8 @@ function npj(context: Context, perfect: boolean): PhaseWork {
  * Rows of both sides find each other in shared memory; `bytes`: what is read and written meanwhile, unless looking for
  * the probe rows, and at each candidate where keys repeat, takes longer than that.
  */
-function matchPartitions({ shape, memory }: Context, bytes: number): number {
-    const { probeRows, pairs, uniqueBuildKeys } = shape;
+function matchPartitions({ shape, memory }: Context, probeRows: number, bytes: number): number {
+    const { pairs, uniqueBuildKeys } = shape;
     const { devicePartitionBytesPerMs, deviceMatchRowsPerMs, deviceChainStepsPerMs } = memory.speeds;
     const looks = probeRows / deviceMatchRowsPerMs + (uniqueBuildKeys ? 0 : pairs / deviceChainStepsPerMs);
     return Math.max(bytes / devicePartitionBytesPerMs, looks);
@@ -207,6 +208,35 @@ function packBits(rows: number): number {
     return Math.min(packPassBitsMax, Math.ceil(Math.log2(Math.max(1, (rows * sectorBytes) / packWindowBytes))));
 }
 
+/** Starts of kernels, and a wait for them, by which a sample says whether rows out of the range are to be left out. */
+const rangeFilterSteps = 4;
+
+/** Whether probe rows out of the build side's range are looked for before they are partitioned, and how many stay. */
+function rangeFilter({ shape }: Context): { asked: boolean; kept: number } {
+    const { buildRows, probeRows, inRangeShare, inner } = shape;
+    const asked = inner && probeRows >= rangeFilterRowsMin && buildRows <= rangeFilterBuildMax * probeRows;
+    return { asked, kept: asked && 1 - inRangeShare >= rangeFilterShareMin ? inRangeShare : 1 };
+}
+
+/**
+ * Keys of both sides are read to leave out probe rows. Few that stay are gathered; where many do, passes read all rows
+ * of a column all the same.
+ */
+function leavingOutMs({ shape, memory }: Context, payload: readonly number[], kept: number): number {
+    if (kept === 1) return 0;
+    const { buildRows, probeRows, keyBytes } = shape;
+    const keysMs = memory.sequential((buildRows + probeRows) * keyBytes);
+    if (kept > gatheredShareMax || probeRows < gatheredRowsMin) {
+        const anyway = probeRows * (1 - kept) * (2 * keyBytes + sumOf(payload));
+        return keysMs + anyway / memory.speeds.devicePartitionBytesPerMs;
+    }
+    const gather = (width: number): number => {
+        const sectors = 1 - (1 - kept) ** (sectorBytes / width);
+        return memory.sequential(probeRows * (kept * (rowNumberBytes(probeRows) + width) + sectors * width));
+    };
+    return keysMs + sumOf([keyBytes, ...payload].map(gather));
+}
+
 function phjTransformed(context: Context): PhaseWork {
     const { shape } = context;
     const { buildRows, probeRows, pairs, keyBytes } = shape;
@@ -224,21 +254,23 @@ function phjTransformed(context: Context): PhaseWork {
     }
     const move = (rows: number, payload: readonly number[]): SideMoves =>
         (isWide(payload) ? movePacks : moveWhole)(context, rows, payload, passes);
-    const [left, right] = [move(buildRows, build), move(probeRows, probe)];
-    const read = buildRows * left.rowBytes + probeRows * right.rowBytes;
+    const { asked, kept } = rangeFilter(context);
+    const probed = probeRows * kept;
+    const [left, right] = [move(buildRows, build), move(probed, probe)];
+    const read = buildRows * left.rowBytes + probed * right.rowBytes;
     const counted = shape.counted === true;
     const written = counted ? 0 : pairs * (keyBytes + left.pairBytes + right.pairBytes);
     const packs = left.packs + right.packs;
     return phaseWork(
         {
-            transformMs: left.transformMs + right.transformMs,
-            matchMs: matchPartitions(context, read + written),
+            transformMs: left.transformMs + right.transformMs + leavingOutMs(context, probe, kept),
+            matchMs: matchPartitions(context, probed, read + written),
             materializeMs: counted ? 0 : left.materializeMs + right.materializeMs + gatherTexts(context)
         },
         {
             transform: {
-                steps: packs + (passes - 1) * passSteps,
-                values: buildRows * narrowColumns(build) + probeRows * narrowColumns(probe)
+                steps: packs + (passes - 1) * passSteps + (asked ? rangeFilterSteps : 0),
+                values: buildRows * narrowColumns(build) + probed * narrowColumns(probe)
             },
             match: { values: counted ? 0 : pairs * (1 + left.direct + right.direct) },
             materialize: counted ? {} : { steps: packs, values: pairs * (left.packed + right.packed) }
@@ -270,7 +302,7 @@ function phjUntransformed(context: Context, shared: boolean): PhaseWork {
         {
             transformMs:
                 partition(buildRows, shape.buildHeaviestShare) + partition(probeRows, shape.probeHeaviestShare),
-            matchMs: matchPartitions(context, rowBytes(buildRows) + rowBytes(probeRows)) + pairsMs(context),
+            matchMs: matchPartitions(context, probeRows, rowBytes(buildRows) + rowBytes(probeRows)) + pairsMs(context),
             materializeMs: gatherUntransformed(context, false)
         },
         gathersOf(shape)
@@ -295,7 +327,7 @@ function phjGftr(context: Context): PhaseWork {
     return phaseWork(
         {
             transformMs: partition(buildRows, buildPayload) + partition(probeRows, probePayload),
-            matchMs: matchPartitions(context, (buildRows + probeRows) * keyBytes) + pairsMs(context),
+            matchMs: matchPartitions(context, probeRows, (buildRows + probeRows) * keyBytes) + pairsMs(context),
             materializeMs: gatherTransformed(context)
         },
         { transform: { steps: sortedColumns(shape) }, ...gathersOf(shape) }

@@ -10,6 +10,8 @@ export interface DeviceJoinShape {
     readonly pairs: number;
     /** Share of the probe side's rows that have a partner. */
     readonly matchRatio: number;
+    /** Share of them whose key lies between the least and the greatest one of the build side. */
+    readonly inRangeShare: number;
     readonly keyBytes: number;
     /** Bits of the keys that sorts have to look at; all if left out. */
     readonly keyBits?: number;

@@ -14,7 +14,8 @@ const memory = new MemoryCost(speeds);
 const rows = 2 ** 27;
 
 function joinOf(more: Partial<DeviceJoinShape> = {}): DeviceJoinShape {
-    const shape = { buildRows: rows, probeRows: rows, matchRatio: 1, keyBytes: 4, inner: true, ...more };
+    const sizes = { buildRows: rows, probeRows: rows, keyBytes: 4 };
+    const shape = { ...sizes, matchRatio: 1, inRangeShare: 1, inner: true, ...more };
     return {
         pairs: shape.probeRows * shape.matchRatio,
         buildPayload: [4, 4],
@@ -83,6 +84,7 @@ describe("measured runs are predicted within 0.6 and 1.5, with what was fitted t
             probeRows: probe_rows,
             pairs: rows_out,
             matchRatio: match_ratio,
+            inRangeShare: match_ratio,
             keyBytes: key_bytes,
             buildPayload: payload_bytes.build,
             probePayload: payload_bytes.probe,
@@ -135,6 +137,20 @@ describe("a join", () => {
         const fewer = join({ algorithms: ["phj-ur"], matchRatio: 0.0625 }).predictedMs;
         expect(fewer.transformMs).toBe(transformMs);
         expect(fewer.materializeMs).toBeLessThan(materializeMs / 4);
+    });
+
+    test("leaves out probe rows out of the build side's range where it pays", () => {
+        const of = (more: Partial<DeviceJoinShape>) => join({ algorithms: ["phj-tr"], ...more }).predictedMs;
+        const [all, quarter, few] = [1, 0.25, 0.0625].map((matchRatio) => of({ matchRatio, inRangeShare: matchRatio }));
+        expect(quarter!.transformMs).toBeLessThan(all!.transformMs * 0.9);
+        expect(few!.transformMs).toBeLessThan(quarter!.transformMs);
+        // Keys that miss within the range are moved like all others, and so are rows that an outer join keeps.
+        expect(of({ matchRatio: 0.25 }).transformMs).toBe(all!.transformMs);
+        expect(of({ matchRatio: 0.25, inRangeShare: 0.25, inner: false }).transformMs).toBe(all!.transformMs);
+        // Of few rows nobody asks, nor where nearly all are in the range.
+        const small = { buildRows: 2 ** 20, probeRows: 2 ** 20, matchRatio: 0.25 };
+        expect(of({ ...small, inRangeShare: 0.25 }).transformMs).toBe(of(small).transformMs);
+        expect(of({ matchRatio: 0.8, inRangeShare: 0.8 }).transformMs).toBe(all!.transformMs);
     });
 
     test("probes a table that fits the cache without partitioning", () => {

@@ -58,6 +58,7 @@ function kernelsMs({ rows, layout, profile, sink }: JoinLoad, chunkRows: number,
                     probeRows,
                     pairs,
                     matchRatio: 1,
+                    inRangeShare: 1,
                     keyBytes,
                     counted: isCounted,
                     inner: true
