@@ -21,15 +21,11 @@ const help = `node test/bench/fit-profile.mjs [options]
 const phaseKeys = { transform: "transformMs", match: "matchMs", materialize: "materializeMs" };
 const phases = Object.keys(phaseKeys);
 
-/**
- * Coefficients that are not negative, of columns of `rows`, with the least sum of squared relative errors of their sums
- * for `actual`: coordinate descent, which needs no more than a few columns.
- */
-export function fitSums(rows, actual) {
-    const scaled = rows.map((row, i) => row.map((value) => value / actual[i]));
-    const columns = rows[0]?.length ?? 0;
-    const found = new Array(columns).fill(0);
-    const left = new Array(rows.length).fill(1);
+/** One turn of fitSums(), from the coefficients `found` on, which it changes; errors are divided by `unit`. */
+function improve(found, rows, actual, unit) {
+    const scaled = rows.map((row, i) => row.map((value) => value / unit[i]));
+    const columns = found.length;
+    const left = rows.map((row, i) => (actual[i] - sumWith(found, row)) / unit[i]);
     const squares = found.map((_, column) => scaled.reduce((sum, row) => sum + row[column] ** 2, 0));
     let moved = Infinity;
     for (let turn = 0; turn < 20_000 && moved > 1e-12; turn++) {
@@ -44,6 +40,25 @@ export function fitSums(rows, actual) {
             found[column] = next;
             moved = Math.max(moved, step ** 2 * squares[column]);
         }
+    }
+}
+
+const sumWith = (coefficients, row) => row.reduce((sum, value, column) => sum + coefficients[column] * value, 0);
+
+/**
+ * Coefficients that are not negative, of columns of `rows`, with the least sum of (p - a)^2 / (p a) of their sums p for
+ * `actual` a, so that a half is as wrong as twice as much; by squares of relative errors alone, fits would be too low.
+ * Coordinate descent, which needs no more than a few columns, over squares that are weighted anew in each turn.
+ */
+export function fitSums(rows, actual) {
+    const found = new Array(rows[0]?.length ?? 0).fill(0);
+    improve(found, rows, actual, actual);
+    for (let turn = 0; turn < 20; turn++) {
+        const unit = rows.map((row, i) => {
+            const [a, p] = [actual[i], Math.max(sumWith(found, row), actual[i] / 100)];
+            return p * Math.sqrt((2 * a) / (p + a)); // by which the squares have the slope of that sum
+        });
+        improve(found, rows, actual, unit);
     }
     return found;
 }
