@@ -87,6 +87,26 @@ function drawJoin(random, whole) {
     return { about, key_bytes, payload_bytes, build_rows, probe_rows, match_ratio, zipf, distinct_keys };
 }
 
+/**
+ * Groups that so many rows are expected to have of `groups` possible ones with these frequencies: what a query's sample
+ * tells the planner, and plans tell the GPU. Ranks from 1,024 on are taken together in steps of a thousandth.
+ */
+export function groupsMet(rows, groups, zipf, hotShare = 0) {
+    const ranks = function* () {
+        for (let first = 1; first <= groups;) {
+            const count = Math.min(groups + 1 - first, Math.max(1, Math.floor(first / 1024)));
+            yield { count, frequency: (first + (count - 1) / 2) ** -zipf };
+            first += count;
+        }
+    };
+    const drawn = rows * (1 - hotShare);
+    let all = 0;
+    for (const { count, frequency } of ranks()) all += count * frequency;
+    let met = 0;
+    for (const { count, frequency } of ranks()) met -= count * Math.expm1((-drawn * frequency) / all);
+    return Math.max(1, Math.round(met));
+}
+
 function drawGroupBy(random, whole) {
     const { one, bits, widths } = drawer(random, whole);
     const payload_bytes = widths([1, 1, 2, 2, 3, 4, 6, 8, 10, 16, 24], [[4], [4], [8], [4, 8]]);
@@ -98,6 +118,8 @@ function drawGroupBy(random, whole) {
     const groups = Math.round(2 ** bits(0, Math.min(26, rowBits)));
     let rows = Math.round(2 ** rowBits);
     while (rows * (sum(payload_bytes) + key_bytes) > bytesMax / 2) rows = Math.ceil(rows / 2);
+    const possible = Math.min(groups, rows);
+    const expected_groups = groupsMet(rows, possible, zipf, hot_share);
     const about = [
         `${described(rows)} rows`,
         `g = ${described(groups)}`,
@@ -106,7 +128,7 @@ function drawGroupBy(random, whole) {
         hot_share === 0 ? "" : `one key ${Number((hot_share * 100).toPrecision(3))} %`
     ];
     return {
-        ...{ about, key_bytes, payload_bytes, rows, groups: Math.min(groups, rows), zipf },
+        ...{ about, key_bytes, payload_bytes, rows, groups: possible, expected_groups, zipf },
         ...(hot_share === 0 ? {} : { hot_share }),
         ...(aggregate === "max" ? {} : { aggregate })
     };

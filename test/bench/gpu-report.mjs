@@ -75,9 +75,12 @@ export function joinArguments(workload, algorithms, extra = {}) {
 
 /** The same for a group-by. */
 export function groupByArguments(workload, algorithms, extra = {}) {
-    const { key_bytes, payload_bytes, rows, groups, zipf, hot_share, aggregate } = workload;
+    const { key_bytes, payload_bytes, rows, groups, expected_groups, zipf, hot_share, aggregate } = workload;
     const payload = payload_bytes.join(",");
-    const options = { "key-bytes": key_bytes, payload, rows, groups, zipf, "hot-share": hot_share, aggregate };
+    const options = {
+        ...{ "key-bytes": key_bytes, payload, rows, groups, "expected-groups": expected_groups },
+        ...{ zipf, "hot-share": hot_share, aggregate }
+    };
     return ["group-by", ...programArguments({ ...options, ...extra }, algorithms)];
 }
 

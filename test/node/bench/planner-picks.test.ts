@@ -18,6 +18,7 @@ interface Workload {
     match_ratio: number;
     rows: number;
     groups: number;
+    expected_groups: number;
 }
 interface Part {
     experiment: string;
@@ -29,7 +30,8 @@ const bench = async <T>(name: string): Promise<T> => (await import(join(reposito
 const { experimentParts } = await bench<{ experimentParts: (config: unknown) => Part[] }>("gpu-grid.mjs");
 const { zipfShare } = await bench<{ zipfShare: (zipf: number, keys: number) => number }>("model-shapes.mjs");
 const { fitSums } = await bench<{ fitSums: (rows: number[][], actual: number[]) => number[] }>("fit-profile.mjs");
-const { drawnWorkloads, useOf } = await bench<{
+const { drawnWorkloads, groupsMet, useOf } = await bench<{
+    groupsMet: (rows: number, groups: number, zipf: number, hotShare?: number) => number;
     drawnWorkloads: (part: {
         operator: string;
         drawn: { seed: number; cells: number; whole?: boolean }[];
@@ -86,6 +88,8 @@ test("sums are fitted by relative errors, without negative coefficients", () => 
         of((x) => 2 * x - 0.5)
     );
     expect(below).toBe(0);
+    // A half and twice are as wrong.
+    expect(fitSums([[1], [1]], [1, 4])).toEqual([expect.closeTo(2, 3)]);
     expect(fitSums([[4, 0]], [2])).toEqual([0.5, 0]);
     expect(fitSums([], [])).toEqual([]);
 });
@@ -118,6 +122,19 @@ describe("drawn workloads", () => {
         for (const { rows, groups: keys, key_bytes, payload_bytes } of groups.workloads) {
             expect(keys).toBeLessThanOrEqual(rows);
             expect(rows * (key_bytes + sum(payload_bytes))).toBeLessThan(2 ** 34);
+        }
+    });
+
+    test("say how many groups their rows are expected to have", () => {
+        expect(groupsMet(1e9, 1000, 0)).toBe(1000);
+        expect(groupsMet(1, 1000, 1)).toBe(1);
+        expect(groupsMet(1000, 1000, 0)).toBe(Math.round(1000 * (1 - Math.exp(-1))));
+        expect(groupsMet(1e9, 1e7, 0, 1)).toBe(1);
+        // So many rows had 1,943 groups on an H200.
+        expect(Math.abs(groupsMet(2 ** 21, 2 ** 14, 2) - 1943)).toBeLessThan(50);
+        for (const { groups: possible, expected_groups } of groups.workloads) {
+            expect(expected_groups).toBeGreaterThanOrEqual(1);
+            expect(expected_groups).toBeLessThanOrEqual(possible);
         }
     });
 
