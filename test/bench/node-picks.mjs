@@ -3,19 +3,20 @@
  * Joins and group-bys in GPU memory that are drawn at random, from Node: what the planner takes of its own accord and
  * what it predicts, beside the algorithms that can do the same, by the device time of the stage in the query's report.
  * node test/bench/node-picks.mjs [--seed 7] [--joins 24] [--groups 16] [--bytes 250000000] [--samples 2]
- *     [--memory 100GiB] [--record FILE --commit HASH]
- * Shapes are those of gpu-drawn.mjs from the seed, halved until inputs and results have at most so many bytes, and
- * joins of all types. Needs the built package and a GPU; no network. Each query runs once more than samples are taken,
- * first. Exit code 1: algorithms disagree about the number of rows.
+ *     [--experiment in-core-wide] [--algorithms phj-tr,hgb] [--memory 100GiB] [--record FILE --commit HASH]
+ * Shapes are those of gpu-drawn.mjs from the seed, with joins of all types, or those of an experiment that have a
+ * target; halved until inputs and results have at most so many bytes. Needs the built package and a GPU; no network.
+ * Each query runs once more than samples are taken, first. Exit code 1: algorithms disagree about the number of rows.
  */
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 
 import { openRuntime } from "../../dist/index.js";
 import { drawnWorkloads, randomShares } from "./gpu-drawn.mjs";
 import { medianOf } from "./gpu-engine.mjs";
+import { experimentParts } from "./gpu-grid.mjs";
 
-const algorithms = {
+const allAlgorithms = {
     join: ["phj-tr", "npj-perfect", "npj", "smj-ur", "smj-tr", "phj-ur"],
     "group-by": ["hgb", "pgb-tr", "sgb-ur", "sgb-tr"]
 };
@@ -31,7 +32,7 @@ function readOptions() {
             ...{ seed: { ...text, default: "7" }, joins: { ...text, default: "24" } },
             ...{ groups: { ...text, default: "16" }, bytes: { ...text, default: "250000000" } },
             ...{ samples: { ...text, default: "2" }, memory: { ...text, default: "100GiB" } },
-            ...{ record: text, commit: text }
+            ...{ experiment: text, algorithms: text, record: text, commit: text }
         }
     });
     const numbers = ["seed", "joins", "groups", "bytes", "samples"].map((name) => [name, Number(values[name])]);
@@ -60,14 +61,13 @@ function smallJoin(workload, bytesMax) {
 }
 
 /** "drawn 7.3": rows are fewer than the rest of the name says, and there are no hot keys but Zipf's. */
-const labelOf = ({ name }) => name.replace(/:.*/, "");
+const labelOf = ({ name }) => name.replace(/^(drawn [\d.]+):.*/, "$1");
 
 const inMemory = async (runtime, spec) => await runtime.generate(spec, "memory");
 
-async function joinOf(runtime, drawn, random, options) {
+async function joinOf(runtime, drawn, type, options) {
     const workload = smallJoin(drawn, options.bytes);
     const { build_rows, probe_rows, key_bytes, payload_bytes, match_ratio, zipf, copies } = workload;
-    const type = joinTypes[Math.floor(random() * joinTypes.length)];
     const key = { name: "key", type: intTypes[key_bytes] };
     const duplicates = copies > 1 ? { duplicates: copies } : {};
     const build = await inMemory(runtime, {
@@ -139,11 +139,12 @@ async function timesOf(query, samples) {
 }
 
 /** What the planner took, beside all that can do it. */
-async function measure({ operator, workload, query }, samples) {
+async function measure({ operator, workload, query }, { experiment, algorithms, samples }) {
     const auto = await timesOf(query("auto"), samples);
     if (auto === undefined) return undefined;
     const others = [];
-    for (const name of algorithms[operator]) {
+    for (const name of algorithms?.split(",") ?? allAlgorithms[operator]) {
+        if (!allAlgorithms[operator].includes(name)) continue;
         const times = await timesOf(query(name), samples);
         if (times !== undefined && times.ranAs === undefined) others.push({ ...times, algorithm: name });
     }
@@ -157,25 +158,54 @@ async function measure({ operator, workload, query }, samples) {
         median_ms: pick_ms
     });
     return {
-        ...{ experiment: "node-in-core-picks", workload, pick, pick_ms, predicted_ms: round(auto.predictedMs) },
+        ...{
+            experiment: `node-${experiment ?? "in-core-picks"}`,
+            workload,
+            pick,
+            pick_ms,
+            predicted_ms: round(auto.predictedMs)
+        },
         ...{ best: best.algorithm, best_ms: best.median_ms, ratio: round(pick_ms / best.median_ms) },
         algorithms: Object.fromEntries(others.map(({ algorithm, samples_ms }) => [algorithm, samples_ms])),
         ...{ auto_ms: auto.samples_ms, rows_out: auto.rows, verified: agrees }
     };
 }
 
+/** Operators and workloads of an experiment, those with a target; or drawn ones. */
+function workloadsOf({ experiment, seed, joins, groups }) {
+    if (experiment === undefined) {
+        const drawn = (operator, cells) => drawnWorkloads({ operator, drawn: [{ seed, cells }] });
+        return [
+            ["join", drawn("join", joins)],
+            ["group-by", drawn("group-by", groups)]
+        ];
+    }
+    const file = new URL(`../../configs/experiments/${experiment}.json`, import.meta.url);
+    const parts = experimentParts(JSON.parse(readFileSync(file, "utf8")));
+    return parts.map(({ operator = "join", workloads }) => [
+        operator,
+        workloads.filter(({ target_ms }) => target_ms !== undefined)
+    ]);
+}
+
+/** Makes the inputs of each workload when its turn comes. */
+function shapesOf(runtime, options) {
+    const random = randomShares(options.seed);
+    const typeOf = () => joinTypes[Math.floor(random() * joinTypes.length)];
+    return workloadsOf(options).flatMap(([operator, workloads]) =>
+        workloads.map((one) => () => {
+            if (operator === "group-by") return groupByOf(runtime, one, options);
+            return joinOf(runtime, one, options.experiment === undefined ? typeOf() : "inner", options);
+        })
+    );
+}
+
 async function main() {
     const options = readOptions();
     const runtime = await openRuntime({ device: "gpu", memory: { device: options.memory, host: "60GiB" } });
-    const random = randomShares(options.seed);
-    const drawn = (operator, cells) => drawnWorkloads({ operator, drawn: [{ seed: options.seed, cells }] });
-    const shapes = [
-        ...drawn("join", options.joins).map((one) => () => joinOf(runtime, one, random, options)),
-        ...drawn("group-by", options.groups).map((one) => () => groupByOf(runtime, one, options))
-    ];
     const records = [];
-    for (const shape of shapes) {
-        const record = await measure(await shape(), options.samples);
+    for (const shape of shapesOf(runtime, options)) {
+        const record = await measure(await shape(), options);
         if (record === undefined) continue;
         records.push(record);
         const { workload, pick, pick_ms, best, best_ms, ratio, predicted_ms, verified } = record;
