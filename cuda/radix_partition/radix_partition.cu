@@ -12,6 +12,7 @@
 #include "radix_partition/column_packs.hpp"
 #include "radix_partition/pack_pass.hpp"
 #include "radix_partition/pack_policy.hpp"
+#include "radix_partition/pass_policy.hpp"
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_partition.hpp"
 #include "radix_partition/radix_policy.hpp"
@@ -23,24 +24,33 @@ namespace spillway::cuda { inline namespace radix_partitioning {
 namespace {
 
 // counts[top bits of the mixed key] over all rows that have a key. Bytes: the key column once; counters are in shared
-// memory until the block ends.
-template <int kKeyWords>
-__global__ void __launch_bounds__(kHistogramThreads, 2)
+// memory until the block ends. kSliced: digits are cut into 2^slice_bits slices, of which each block counts one. Blocks
+// of all slices read the same keys at about the same time, so that most of those reads come from the L2 cache.
+template <int kKeyWords, bool kSliced>
+__global__ void __launch_bounds__(kHistogramThreads, kSliced ? 1 : 2)
     histogram_kernel(const typename MixedKey<kKeyWords>::Key* keys, const uint32_t* key_valid, uint64_t rows, int bits,
-                     unsigned long long* counts) {
+                     int slice_bits, unsigned long long* counts) {
     extern __shared__ uint32_t counters[];
-    const uint32_t digits = 1U << bits;
+    const uint32_t digits = kSliced ? 1U << (bits - slice_bits) : 1U << bits;
+    const uint32_t slices = kSliced ? 1U << slice_bits : 1U;
+    const uint32_t first_digit = kSliced ? blockIdx.x % slices * digits : 0;
     for (uint32_t d = threadIdx.x; d < digits; d += blockDim.x) counters[d] = 0;
     __syncthreads();
     using Key = typename MixedKey<kKeyWords>::Key;
     constexpr uint32_t kQuad = 4;
     const auto count = [&](Key key) {
         const auto top = static_cast<uint32_t>(MixedKey<kKeyWords>::mix(key) >> (32 * (kKeyWords - 1)));
-        atomicAdd(&counters[bits == 0 ? 0 : top >> (32 - bits)], 1U);
+        const uint32_t digit = bits == 0 ? 0 : top >> (32 - bits);
+        if constexpr (kSliced) {
+            // Digits below the slice wrap around to large numbers.
+            if (digit - first_digit < digits) atomicAdd(&counters[digit - first_digit], 1U);
+        } else {
+            atomicAdd(&counters[digit], 1U);
+        }
     };
     const uint64_t quads = rows / kQuad;
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    const uint64_t first = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    const uint64_t step = static_cast<uint64_t>(gridDim.x / slices) * blockDim.x;
+    const uint64_t first = static_cast<uint64_t>(blockIdx.x / slices) * blockDim.x + threadIdx.x;
     for (uint64_t quad = first; quad < quads; quad += step) {
         const uint64_t row = quad * kQuad;
         const uint32_t there = key_valid == nullptr ? 0xf : key_valid[row / 32] >> (row % 32) & 0xf;
@@ -58,7 +68,7 @@ __global__ void __launch_bounds__(kHistogramThreads, 2)
     if (rest < rows && (key_valid == nullptr || (key_valid[rest / 32] >> (rest % 32) & 1) != 0)) count(keys[rest]);
     __syncthreads();
     for (uint32_t d = threadIdx.x; d < digits; d += blockDim.x) {
-        if (counters[d] > 0) atomicAdd(&counts[d], static_cast<unsigned long long>(counters[d]));
+        if (counters[d] > 0) atomicAdd(&counts[first_digit + d], static_cast<unsigned long long>(counters[d]));
     }
 }
 
@@ -145,7 +155,9 @@ class RadixPartitioning {
         // The counters of the first histogram serve as many passes as they have bits for.
         int counted = std::min(bits_, kHistogramBitsMax);
         while ((sizeof(uint32_t) << counted) > device_.properties().shared_bytes_per_block_optin) --counted;
-        Allocation counts = count_keys(counted);
+        const int slice_bits = bits_ - counted <= kHistogramSliceBitsMax ? bits_ - counted : 0;
+        counted += slice_bits;
+        Allocation counts = count_keys(counted, slice_bits);
         int done = 0;
         for (const int bits : passes) {
             if (done + bits > counted) {
@@ -205,19 +217,25 @@ class RadixPartitioning {
         return memory;
     }
 
-    Allocation count_keys(int bits) {
+    Allocation count_keys(int bits, int slice_bits) {
         Allocation counts = zeroed_counts(1ULL << bits);
-        count_moved(device_, relation_.rows * relation_.key.width);
+        count_moved(device_, (relation_.rows << slice_bits) * relation_.key.width);
         auto* const out = counts.as<unsigned long long>();
         const uint64_t per_block = 4ULL * kHistogramThreads;
-        const dim3 grid = grid_over(device_, relation_.rows, per_block, 2);
-        const size_t shared_bytes = sizeof(uint32_t) << bits;
+        // Blocks of all slices are there at a time, one on each multiprocessor.
+        dim3 grid = grid_over(device_, relation_.rows, per_block, slice_bits > 0 ? 1 : 2);
+        if (slice_bits > 0) grid.x = std::max(1U, grid.x >> slice_bits) << slice_bits;
+        const size_t shared_bytes = sizeof(uint32_t) << (bits - slice_bits);
+        const auto count = [&](auto kernel, const auto* keys) {
+            launch(kernel, grid, dim3(kHistogramThreads), shared_bytes, device_.stream(), keys, relation_.key_valid,
+                   relation_.rows, bits, slice_bits, out);
+        };
         if (relation_.key.width == 4) {
-            launch(histogram_kernel<1>, grid, dim3(kHistogramThreads), shared_bytes, device_.stream(),
-                   static_cast<const uint32_t*>(relation_.key.data), relation_.key_valid, relation_.rows, bits, out);
+            const auto* const keys = static_cast<const uint32_t*>(relation_.key.data);
+            count(slice_bits > 0 ? histogram_kernel<1, true> : histogram_kernel<1, false>, keys);
         } else {
-            launch(histogram_kernel<2>, grid, dim3(kHistogramThreads), shared_bytes, device_.stream(),
-                   static_cast<const uint64_t*>(relation_.key.data), relation_.key_valid, relation_.rows, bits, out);
+            const auto* const keys = static_cast<const uint64_t*>(relation_.key.data);
+            count(slice_bits > 0 ? histogram_kernel<2, true> : histogram_kernel<2, false>, keys);
         }
         return counts;
     }

@@ -238,7 +238,7 @@ GPU_TEST("radix partition: numbers of wide rows around those of tiles") {
 
 GPU_TEST("radix partition: one hot key, Zipf keys, NULL keys, equal and special keys") {
     const uint64_t rows = small_or_full(5000, 300000);
-    for (const int bits : {6, 14}) {
+    for (const int bits : {6, 14, 16}) {
         check(KeyedRelation(one_hot_key(rows, 0.5, test_seed()), 4, {4}, test_seed()), bits,
               "half of the rows one key");
         check(KeyedRelation(one_hot_key(rows, 1.0, test_seed()), 8, {8}, test_seed()), bits, "all rows one key");
