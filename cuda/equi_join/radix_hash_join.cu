@@ -8,6 +8,7 @@
 #include "equi_join/range_filter.hpp"
 #include "hash_join/hash_join.hpp"
 #include "materialize/gather_packs.hpp"
+#include "radix_partition/pass_policy.hpp"
 
 namespace spillway::cuda { inline namespace equi_joins {
 
@@ -17,6 +18,17 @@ std::vector<uint32_t> widths_of(const DeviceRelation& relation) {
     std::vector<uint32_t> widths;
     for (const DeviceColumn& column : relation.columns) widths.push_back(column.width);
     return widths;
+}
+
+bool is_padded(uint32_t row_words, int radix_bits) {
+    const int passes = radix_passes(radix_bits);
+    return gains_from_padding(row_words, (radix_bits + passes - 1) / passes);
+}
+
+// With a word more per row that nobody asks for: the row's number, which is read from nowhere.
+DeviceRelation with_padding(DeviceRelation relation) {
+    relation.columns.push_back({nullptr, 4});
+    return relation;
 }
 
 constexpr uint8_t kSidePresence[] = {kBuildPresent, kProbePresent};
@@ -50,6 +62,9 @@ RadixHashJoin::RadixHashJoin(Device& device, const DeviceRelation& build, const 
         extent_.chunk_rows_max = kPackedChunkRows;
     }
     bits = std::max(bits, join_radix_bits(device, build.rows, build.key.width / 4, row_words[kBuildSide]));
+    if (is_padded(row_words[kBuildSide], bits)) {
+        bits = std::max(bits, join_radix_bits(device, build.rows, build.key.width / 4, row_words[kBuildSide] + 1));
+    }
     if (wish.radix_bits >= 0) bits = wish.radix_bits;
     const bool keeps_keyless[] = {wish.kind.keeps_unmatched_build(), wish.kind.keeps_unmatched_probe()};
     for (const int side : {kBuildSide, kProbeSide}) {
@@ -66,7 +81,9 @@ RadixJoinSide RadixHashJoin::partition(const DeviceRelation& relation, int bits,
     RadixJoinSide side;
     side.is_packed = is_packed;
     if (!is_packed) {
-        side.rows = radix_partition(device_, relation, bits);
+        const uint32_t row_words = RowLayout::words_for(relation.key.width, widths_of(relation));
+        const bool padded = is_padded(row_words, bits);
+        side.rows = radix_partition(device_, padded ? with_padding(relation) : relation, bits);
         return side;
     }
     side.packed = partition_packed(device_, relation, bits, keeps_keyless);

@@ -145,6 +145,23 @@ GPU_TEST("equi join: wide rows in more tiles than blocks, and in a last tile of 
     }
 }
 
+GPU_TEST("equi join: rows of seven words, which passes of eight bits pad") {
+    const uint64_t rows = small_or_full(150, 5000);
+    const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
+    const auto foreign = foreign_keys(keys, 2 * rows, 0.5, test_seed());
+    const std::vector<std::vector<uint32_t>> seven = {{4, 8, 8, 4}, {8, 4, 2, 4, 1, 4, 1}, {16, kRowNumber4, 4}};
+    for (size_t w = 0; w < seven.size(); ++w) {
+        const KeyedRelation build(keys, 4, seven[w], test_seed(), 0.1);
+        const KeyedRelation probe(foreign, 4, seven[(w + 1) % seven.size()], test_seed() + 1, 0.2);
+        check_kinds(build, probe, with_bits(w == 0 ? 16 : 8), "seven words " + std::to_string(w));
+        if (!full_suite()) continue;
+        const KeyedRelation wide(keys, 4, {16, 16, 2, 4}, test_seed() + 2, 0.1);
+        check_kinds(wide, probe, with_bits(16), "build rows wide, probe rows of seven words " + std::to_string(w));
+    }
+    const KeyedRelation build(keys, 8, {8, 8, 4}, test_seed(), 0.1);
+    check_kinds(build, KeyedRelation(foreign, 8, {4, 8, 8}, test_seed() + 1), with_bits(15), "keys of 8 bytes");
+}
+
 GPU_TEST("equi join: columns twice, bytes in one word, no-partitioning joins by name") {
     const std::vector<uint64_t> keys = dense_permutation(small_or_full(500, 5000), test_seed());
     const KeyedRelation build(keys, 4, {1, 2, 1, 4}, test_seed());
