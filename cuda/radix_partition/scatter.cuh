@@ -6,6 +6,7 @@
 #include "primitive/bulk_copy.cuh"
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
+#include "radix_partition/pass_policy.hpp"
 #include "radix_partition/radix_policy.hpp"
 #include "radix_partition/row_layout.hpp"
 #include "radix_partition/scatter_pass.hpp"
@@ -35,6 +36,7 @@ struct ScatterShape {
     static constexpr int kAlign = run_alignment(kRowWords);
     // Thread slots for the rows that a tile leaves over.
     static constexpr int kLeftSlots = (kFanOutMax * kGroup + kScatterThreads - 1) / kScatterThreads;
+    static constexpr bool kMindsHotDigits = kRowWords <= kHotDigitRowWordsMax;
 };
 
 // What a block keeps per digit.
@@ -44,6 +46,9 @@ struct DigitCounters {
     uint32_t start[kFanOutMax];   // of the digit's run in the buffer
     uint64_t target[kFanOutMax];  // row in global memory where the run's whole groups go
     uint32_t warp_sums[kScatterThreads / kWarpThreads];
+    // The digit that has many rows of the last tile, or kNone.
+    static constexpr uint32_t kNone = ~0U;
+    uint32_t hot;
 };
 
 template <class Shape>
@@ -80,6 +85,7 @@ class Scatter {
         const uint64_t end = tiles * (blockIdx.x + 1) / gridDim.x;
         if (begin == end) return;
         if (mine_) digits_.count[threadIdx.x] = 0;
+        if (threadIdx.x == 0) digits_.hot = Digits::kNone;
         __syncthreads();
         stage_.fetch(begin);
         __syncthreads();
@@ -108,8 +114,14 @@ class Scatter {
         if (Rows::kHoldsRows) fence_shared_for_bulk();
         __syncthreads();
         if (Rows::kHoldsRows && more) stage_.fetch(tile + 1);
-        rows.for_valid([&](int i) { position[i] = atomicAdd(&digits_.count[digit(rows.top_word(i))], 1U); });
+        const uint32_t hot = Shape::kMindsHotDigits ? digits_.hot : Digits::kNone;
+        if (hot == Digits::kNone) {
+            rows.for_valid([&](int i) { position[i] = atomicAdd(&digits_.count[digit(rows.top_word(i))], 1U); });
+        } else {
+            rank_with_hot(rows, hot, position);
+        }
         __syncthreads();
+        if (Shape::kMindsHotDigits) mind_hot(hot);
         place_runs();
         store_left();
         rows.for_valid([&](int i) { position[i] += digits_.start[digit(rows.top_word(i))]; });
@@ -121,6 +133,37 @@ class Scatter {
         take_left();
         __syncthreads();
         if (mine_) digits_.count[threadIdx.x] = left_count_;
+    }
+
+    // Places of the rows in the runs of their digits: those of the hot digit are counted by ballots.
+    __device__ void rank_with_hot(const Rows& rows, uint32_t hot, uint32_t (&position)[kItems]) const {
+        uint32_t of_warp = 0;
+#pragma unroll
+        for (int i = 0; i < kItems; ++i) {
+            const uint32_t d = digit(rows.top_word(i));
+            const bool there = rows.is_valid(i);
+            const uint32_t lanes = __ballot_sync(kFullWarp, there && d == hot);
+            position[i] = of_warp + __popc(lanes & lanes_below());
+            of_warp += __popc(lanes);
+            if (there && d != hot) position[i] = atomicAdd(&digits_.count[d], 1U);
+        }
+        uint32_t first = 0;
+        if (lane_index() == 0 && of_warp > 0) first = atomicAdd(&digits_.count[hot], of_warp);
+        first = __shfl_sync(kFullWarp, first, 0);
+#pragma unroll
+        for (int i = 0; i < kItems; ++i) {
+            if (rows.is_valid(i) && digit(rows.top_word(i)) == hot) position[i] += first;
+        }
+    }
+
+    // Names the digit that the next tile's rows are likely to have; atomically, as there may be several.
+    __device__ void mind_hot(uint32_t hot) {
+        if (!mine_) return;
+        if (digits_.count[threadIdx.x] >= pass_.tile_rows / kHotDigitPart) {
+            if (hot != threadIdx.x) atomicExch(&digits_.hot, threadIdx.x);
+        } else if (hot == threadIdx.x) {
+            atomicCAS(&digits_.hot, hot, Digits::kNone);
+        }
     }
 
     // Where each digit's run begins in the buffer and where its whole groups go. Ends with a barrier.

@@ -78,6 +78,10 @@ class TileRows {
         return word_[i][kKeyWords - 1];
     }
 
+    __device__ bool is_valid(int i) const {
+        return (valid_ >> i & 1) != 0;
+    }
+
     // body(i) for the thread's rows that are there and have a key. Nearly all tiles are full of them: without a branch
     // per row they take half of the instructions.
     template <class Body>
@@ -88,7 +92,7 @@ class TileRows {
         } else {
 #pragma unroll
             for (int i = 0; i < kItems; ++i) {
-                if ((valid_ >> i & 1) != 0) body(i);
+                if (is_valid(i)) body(i);
             }
         }
     }
