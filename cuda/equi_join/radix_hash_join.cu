@@ -38,13 +38,10 @@ constexpr uint8_t kSidePresence[] = {kBuildPresent, kProbePresent};
 RadixHashJoin::RadixHashJoin(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                              const RadixJoinWish& wish)
     : device_(device), wish_(wish), relations_{&build, &probe}, extent_{wish.kind, &build, &probe} {
-    const RowsInRange in_range =
-        wish.kind.keeps_unmatched_probe() ? RowsInRange() : rows_in_range(device, build, probe);
-    KeptRows kept;
-    if (in_range) {
-        kept = keep_rows(device, probe, in_range);
-        relations_[kProbeSide] = &kept.relation;
-    }
+    const FilteredSides filtered = filter_sides(device, build, probe, wish.kind);
+    const uint64_t build_rows = filtered.build.relation.rows;
+    relations_[kBuildSide] = &filtered.build.relation;
+    relations_[kProbeSide] = &filtered.probe.relation;
     const uint32_t words_max = wish.row_words_max == 0 ? kWholeRowWordsMax : wish.row_words_max;
     bool is_packed[2];
     uint32_t row_words[2];
@@ -58,19 +55,21 @@ RadixHashJoin::RadixHashJoin(Device& device, const DeviceRelation& build, const 
         bits = std::max(bits, pack_radix_bits(relation.rows));
     }
     if (is_packed[kBuildSide] || is_packed[kProbeSide]) {
-        while (bits < kPackedRadixBitsMax && build.rows >> bits > kPackedPartitionRows) ++bits;
+        while (bits < kPackedRadixBitsMax && build_rows >> bits > kPackedPartitionRows) ++bits;
         extent_.chunk_rows_max = kPackedChunkRows;
     }
-    bits = std::max(bits, join_radix_bits(device, build.rows, build.key.width / 4, row_words[kBuildSide]));
+    bits = std::max(bits, join_radix_bits(device, build_rows, build.key.width / 4, row_words[kBuildSide]));
     if (is_padded(row_words[kBuildSide], bits)) {
-        bits = std::max(bits, join_radix_bits(device, build.rows, build.key.width / 4, row_words[kBuildSide] + 1));
+        bits = std::max(bits, join_radix_bits(device, build_rows, build.key.width / 4, row_words[kBuildSide] + 1));
     }
     if (wish.radix_bits >= 0) bits = wish.radix_bits;
     const bool keeps_keyless[] = {wish.kind.keeps_unmatched_build(), wish.kind.keeps_unmatched_probe()};
     for (const int side : {kBuildSide, kProbeSide}) {
         sides_[side] = partition(*relations_[side], bits, is_packed[side], keeps_keyless[side]);
     }
-    relations_[kProbeSide] = &probe;  // nobody asks for rows that were left out
+    // Nobody asks for rows that were left out.
+    relations_[kBuildSide] = &build;
+    relations_[kProbeSide] = &probe;
     if (sides_[kBuildSide].is_packed) extent_.build = &sides_[kBuildSide].by_place;
     if (sides_[kProbeSide].is_packed) extent_.probe = &sides_[kProbeSide].by_place;
     plan_output();

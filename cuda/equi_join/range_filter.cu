@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <utility>
-
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "equi_join/range_filter.hpp"
@@ -66,28 +64,64 @@ __global__ void __launch_bounds__(kSampleRows)
     if (threadIdx.x == 0) *outside = static_cast<uint32_t>(max(found[0], found[1]));
 }
 
-// Bytes: each key once, its bit of validity, and a bit written.
+// Keys from `first` on, modulo their width.
 template <class Key>
+struct InRange {
+    Key first;
+    Key last_distance;
+
+    __device__ bool operator()(Key key) const { return static_cast<Key>(key - first) <= last_distance; }
+};
+
+// Keys of a range that have a bit in `marks`.
+template <class Key>
+struct IsMarked {
+    Key first;
+    const uint32_t* marks;
+
+    __device__ bool operator()(Key key) const {
+        const auto place = static_cast<uint64_t>(static_cast<Key>(key - first));
+        return (__ldg(&marks[place / 32]) >> (place % 32) & 1) != 0;
+    }
+};
+
+// A bit per row with a key of which `holds` is true. Bytes: each key once, its bit of validity, and a bit written.
+template <class Key, class Holds>
 __global__ void __launch_bounds__(kRangeFilterThreads)
-    rows_in_range_kernel(const __grid_constant__ KeyRows<Key> probe, Key first, Key last_distance, uint32_t* words) {
+    rows_that_kernel(const __grid_constant__ KeyRows<Key> side, const Holds holds, uint32_t* words) {
     const uint64_t step = static_cast<uint64_t>(gridDim.x) * kRangeFilterThreads * kRangeFilterRows;
     const uint64_t warp = static_cast<uint64_t>(blockIdx.x) * kRangeFilterThreads / kWarpThreads + warp_index();
-    for (uint64_t row = warp * kWarpThreads * kRangeFilterRows; row < probe.rows; row += step) {
+    for (uint64_t row = warp * kWarpThreads * kRangeFilterRows; row < side.rows; row += step) {
         Key keys[kRangeFilterRows];
         bool there[kRangeFilterRows];
 #pragma unroll
         for (int u = 0; u < kRangeFilterRows; ++u) {
             const uint64_t at = row + u * kWarpThreads + lane_index();
-            there[u] = probe.has_key(at);
-            keys[u] = there[u] ? __ldg(probe.keys + at) : 0;
+            there[u] = side.has_key(at);
+            keys[u] = there[u] ? __ldg(side.keys + at) : 0;
         }
 #pragma unroll
+        for (int u = 0; u < kRangeFilterRows; ++u) there[u] = there[u] && holds(keys[u]);
+#pragma unroll
         for (int u = 0; u < kRangeFilterRows; ++u) {
-            const bool is_in = there[u] && static_cast<Key>(keys[u] - first) <= last_distance;
-            const uint32_t bits = __ballot_sync(kFullWarp, is_in);
+            const uint32_t bits = __ballot_sync(kFullWarp, there[u]);
             const uint64_t at = row + u * kWarpThreads;
-            if (lane_index() == 0 && at < probe.rows) words[at / kWarpThreads] = bits;
+            if (lane_index() == 0 && at < side.rows) words[at / kWarpThreads] = bits;
         }
+    }
+}
+
+// Bytes: the keys; bound by the rate of atomic operations in the L2 cache.
+template <class Key>
+__global__ void __launch_bounds__(kRangeFilterThreads)
+    mark_keys_kernel(const __grid_constant__ KeyRows<Key> side, Key first, Key last_distance, uint32_t* marks) {
+    const uint64_t step = static_cast<uint64_t>(gridDim.x) * kRangeFilterThreads;
+    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * kRangeFilterThreads + threadIdx.x; row < side.rows;
+         row += step) {
+        if (!side.has_key(row)) continue;
+        const auto place = static_cast<Key>(side.keys[row] - first);
+        if (place > last_distance) continue;
+        atomicOr(&marks[place / 32], 1U << (place % 32));
     }
 }
 
@@ -109,6 +143,16 @@ uint32_t sampled_outside(Device& device, const DeviceRelation& build, const Devi
     return outside;
 }
 
+template <class Key, class Holds>
+Allocation rows_that(Device& device, const DeviceRelation& side, const Holds& holds, const char* name) {
+    Allocation words = device.memory().allocate((side.rows + 31) / 32 * sizeof(uint32_t), name);
+    count_moved(device, side.rows * sizeof(Key) + side.rows / (side.key_valid == nullptr ? 8 : 4));
+    launch(rows_that_kernel<Key, Holds>,
+           grid_over(device, side.rows, kRangeFilterThreads * kRangeFilterRows, kRangeFilterBlocks),
+           dim3(kRangeFilterThreads), 0, device.stream(), keys_of<Key>(side), holds, words.as<uint32_t>());
+    return words;
+}
+
 template <class Key>
 RowsInRange filter(Device& device, const DeviceRelation& build, const DeviceRelation& probe) {
     const double outside_share = static_cast<double>(sampled_outside<Key>(device, build, probe)) / kSampleRows;
@@ -117,13 +161,22 @@ RowsInRange filter(Device& device, const DeviceRelation& build, const DeviceRela
     // There is nothing to join without a key, and nothing to leave out where the range has room for all.
     if (range.keys == 0 || range.keys == ~uint64_t{0}) return {};
     device.check_cancelled();
-    Allocation words = device.memory().allocate((probe.rows + 31) / 32 * sizeof(uint32_t), "rows within the range");
-    count_moved(device, probe.rows * sizeof(Key) + probe.rows / (probe.key_valid == nullptr ? 8 : 4));
-    launch(rows_in_range_kernel<Key>,
-           grid_over(device, probe.rows, kRangeFilterThreads * kRangeFilterRows, kRangeFilterBlocks),
-           dim3(kRangeFilterThreads), 0, device.stream(), keys_of<Key>(probe), static_cast<Key>(range.first),
-           static_cast<Key>(range.keys - 1), words.as<uint32_t>());
-    return {std::move(words), 1 - outside_share};
+    const InRange<Key> is_in{static_cast<Key>(range.first), static_cast<Key>(range.keys - 1)};
+    return {rows_that<Key>(device, probe, is_in, "rows within the range"), 1 - outside_share, range};
+}
+
+template <class Key>
+Allocation partners(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const KeyRange& range) {
+    const uint64_t bytes = (range.keys + 31) / 32 * sizeof(uint32_t);
+    const Allocation marks = device.memory().allocate(bytes, "marks of keys");
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks.as(), 0, bytes, device.stream()));
+    count_moved(device, probe.rows * sizeof(Key) + 2 * bytes);
+    const auto first = static_cast<Key>(range.first);
+    launch(mark_keys_kernel<Key>, grid_over(device, probe.rows, kRangeFilterThreads, kRangeFilterBlocks),
+           dim3(kRangeFilterThreads), 0, device.stream(), keys_of<Key>(probe), first, static_cast<Key>(range.keys - 1),
+           marks.as<uint32_t>());
+    device.check_cancelled();
+    return rows_that<Key>(device, build, IsMarked<Key>{first, marks.as<const uint32_t>()}, "rows with a partner");
 }
 
 }  // namespace
@@ -134,24 +187,51 @@ RowsInRange rows_in_range(Device& device, const DeviceRelation& build, const Dev
     return build.key.width == 4 ? filter<uint32_t>(device, build, probe) : filter<uint64_t>(device, build, probe);
 }
 
-KeptRows keep_rows(Device& device, const DeviceRelation& probe, const RowsInRange& in_range,
+KeptRows keep_rows(Device& device, const DeviceRelation& relation, const Allocation& bits, double kept_share,
                    uint64_t gathered_rows_min) {
     KeptRows kept;
-    kept.relation = probe;
-    kept.relation.key_valid = in_range.bits.as<const uint32_t>();
-    if (in_range.kept_share > kGatheredShareMax || probe.rows < gathered_rows_min) return kept;
+    kept.relation = relation;
+    kept.relation.key_valid = bits.as<const uint32_t>();
+    if (kept_share > kGatheredShareMax || relation.rows < gathered_rows_min) return kept;
     const PhaseScope transform(device, Phase::kTransform);
-    const RowList list = list_rows(device, {kept.relation.key_valid, probe.rows}, row_number_width(probe.rows));
+    const RowList list = list_rows(device, {kept.relation.key_valid, relation.rows}, row_number_width(relation.rows));
     const auto gather = [&](const DeviceColumn& column) {
-        kept.memory.push_back(device.memory().allocate(list.count * column.width, "rows within the range"));
+        kept.memory.push_back(device.memory().allocate(list.count * column.width, "rows that are kept"));
         gather_rows(device, column, list.numbers(), kept.memory.back().as());
         return DeviceColumn{kept.memory.back().as(), column.width};
     };
     kept.relation.rows = list.count;
     kept.relation.key_valid = nullptr;
-    kept.relation.key = gather(probe.key);
+    kept.relation.key = gather(relation.key);
     for (DeviceColumn& column : kept.relation.columns) column = gather(column);
     return kept;
+}
+
+Allocation rows_with_partner(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
+                             const KeyRange& range) {
+    const PhaseScope transform(device, Phase::kTransform);
+    return build.key.width == 4 ? partners<uint32_t>(device, build, probe, range)
+                                : partners<uint64_t>(device, build, probe, range);
+}
+
+FilteredSides filter_sides(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
+                           const JoinKind& kind, uint64_t rows_min, uint64_t gathered_rows_min) {
+    FilteredSides sides;
+    sides.build.relation = build;
+    sides.probe.relation = probe;
+    if (kind.keeps_unmatched_probe()) return sides;
+    sides.in_range = rows_in_range(device, build, probe, rows_min);
+    if (!sides.in_range) return sides;
+    sides.probe = keep_rows(device, probe, sides.in_range.bits, sides.in_range.kept_share, gathered_rows_min);
+    const bool gathered = !sides.probe.memory.empty();
+    const KeyRange& range = sides.in_range.range;
+    const uint64_t probe_rows = sides.probe.relation.rows;
+    if (!gathered || probe_rows == 0 || kind.keeps_unmatched_build() || build.rows < gathered_rows_min) return sides;
+    const double keys_share = static_cast<double>(probe_rows) / static_cast<double>(range.keys);
+    if (range.keys > kPartnerKeysMax || keys_share > kGatheredShareMax) return sides;
+    sides.with_partner = rows_with_partner(device, build, sides.probe.relation, range);
+    sides.build = keep_rows(device, build, sides.with_partner, keys_share, gathered_rows_min);
+    return sides;
 }
 
 }}  // namespace spillway::cuda::equi_joins

@@ -47,6 +47,7 @@ std::vector<DeviceConstant> device_constants() {
         {"rangeFilterBuildMax", kRangeFilterBuildMax},
         {"gatheredShareMax", kGatheredShareMax},
         {"gatheredRowsMin", kGatheredRowsMin},
+        {"partnerKeysMax", kPartnerKeysMax},
         {"joinPartitionFill", kPartitionFill},
         {"joinReservedBytes", kJoinReservedBytes},
         // A build row's link of a chain and, with as many buckets as rows, a bucket.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "equi_join/equi_join.hpp"
@@ -88,10 +88,10 @@ GPU_TEST("range filter: few rows that stay are gathered, with their row numbers,
         const cuda::RowsInRange in_range = cuda::rows_in_range(device, build.device(), probe.device(), 1);
         cuda::DeviceRelation relation = probe.device();
         relation.columns.push_back({nullptr, 4});
-        const cuda::KeptRows none = cuda::keep_rows(device, relation, in_range, rows + 1);
+        const cuda::KeptRows none = cuda::keep_rows(device, relation, in_range.bits, 0, rows + 1);
         CHECK_EQ(none.relation.rows, rows);
         CHECK(none.relation.key_valid == in_range.bits.as<const uint32_t>());
-        const cuda::KeptRows kept = cuda::keep_rows(device, relation, in_range, 1);
+        const cuda::KeptRows kept = cuda::keep_rows(device, relation, in_range.bits, 0, 1);
         CHECK(kept.relation.key_valid == nullptr);
         const auto numbers =
             download(static_cast<const uint32_t*>(kept.relation.columns.back().data), kept.relation.rows);
@@ -108,6 +108,32 @@ GPU_TEST("range filter: few rows that stay are gathered, with their row numbers,
             CHECK_EQ(keys[i], key_of(probe, expected[i]));
             CHECK_EQ(bytes[i], probe.host().columns[1].value<uint8_t>(expected[i]));
         }
+        CHECK(cuda::keep_rows(device, relation, in_range.bits, 0.5, 1).memory.empty());
+    }
+}
+
+GPU_TEST("range filter: build rows whose key a probe row has") {
+    cuda::Device& device = test_device();
+    for (const uint32_t key_width : {4U, 8U}) {
+        for (const uint64_t rows : {uint64_t{33}, uint64_t{5000}}) {
+            // Keys around zero, some of them twice, and a third of them on the probe side.
+            const uint64_t first = 0 - rows / 2;
+            const KeyedRelation build(repeated_keys(keys_from(first, rows, 1, test_seed()), 2, test_seed()), key_width,
+                                      {}, test_seed(), 0.1);
+            const KeyedRelation probe(keys_from(first, rows / 3, 3, test_seed()), key_width, {}, test_seed(), 0.1);
+            const cuda::KeyRange range = cuda::find_key_range(device, build.device());
+            std::set<uint64_t> keys;
+            for (uint64_t row = 0; row < rows / 3; ++row) {
+                if (probe.host().columns[0].is_valid(row)) keys.insert(key_of(probe, row));
+            }
+            const cuda::Allocation bits = cuda::rows_with_partner(device, build.device(), probe.device(), range);
+            const auto words = download(bits.as<uint32_t>(), (build.device().rows + 31) / 32);
+            for (uint64_t row = 0; row < words.size() * 32; ++row) {
+                bool expected = row < build.device().rows && build.host().columns[0].is_valid(row);
+                expected = expected && keys.count(key_of(build, row)) > 0;
+                CHECK_EQ(words[row / 32] >> row % 32 & 1, expected ? 1U : 0U);
+            }
+        }
     }
 }
 
@@ -116,44 +142,44 @@ GPU_TEST("range filter: joins leave out what it says, and keep what they must") 
     const uint64_t rows = full_suite() ? cuda::kRangeFilterRowsMin + 5 : 2000;
     const KeyedRelation build(repeated_keys(keys_from(7, rows / 10, 3, test_seed()), 2, test_seed()), 4, {4, 8},
                               test_seed(), 0.1);
-    // A tenth of the keys are in the range, a third, and none.
-    for (const auto& [first, step] : {std::pair<uint64_t, uint64_t>{0, 3}, {0, 1}, {1 << 30, 3}}) {
-        const KeyedRelation probe(keys_from(first, rows, step, test_seed()), 4, {8}, test_seed() + 1, 0.1);
-        const std::string keys = "keys from " + std::to_string(first) + " by " + std::to_string(step) + ", ";
-        for (const NamedJoinKind& named : kNamedJoinKinds) {
-            if (named.kind.keeps_unmatched_probe()) continue;  // those never ask
-            cuda::EquiJoin join;
-            join.kind = named.kind;
-            join.output = all_columns_and_presence(build, probe);
-            const HostTable expected = expected_table(build, probe, named.kind);
-            join.expected_rows = expected.rows();
-            CHECK_EQ(cuda::equi_join_count(test_device(), build.device(), probe.device(), join), expected.rows());
-            // Whole rows, and by packs.
-            for (const uint32_t words : {0U, 1U}) {
-                join.row_words_max = words;
-                check_result(cuda::equi_join(test_device(), build.device(), probe.device(), join), expected,
-                             keys + named.name + std::string(words == 0 ? ", whole rows" : ", packs"));
-            }
-        }
-    }
-}
-
-GPU_TEST("range filter: joins of so many probe rows that those in the range are gathered") {
-    if (!full_suite()) return;  // they are 2^25
-    const uint64_t rows = cuda::kGatheredRowsMin + 5;
-    const KeyedRelation build(keys_from(7, rows / 32, 1, test_seed()), 4, {8}, test_seed(), 0.1);
-    const KeyedRelation probe(keys_from(0, rows, 1, test_seed() + 1), 4, {4}, test_seed() + 1);
+    const KeyedRelation probe(keys_from(0, rows, 3, test_seed()), 4, {8}, test_seed() + 1, 0.1);
     for (const NamedJoinKind& named : kNamedJoinKinds) {
-        if (!named.kind.pairs() || named.kind.keeps_unmatched_probe()) continue;
+        if (named.kind.keeps_unmatched_probe()) continue;  // those never ask
         cuda::EquiJoin join;
         join.kind = named.kind;
         join.output = all_columns_and_presence(build, probe);
         const HostTable expected = expected_table(build, probe, named.kind);
         join.expected_rows = expected.rows();
+        CHECK_EQ(cuda::equi_join_count(test_device(), build.device(), probe.device(), join), expected.rows());
+        // Whole rows, and by packs.
         for (const uint32_t words : {0U, 1U}) {
             join.row_words_max = words;
             check_result(cuda::equi_join(test_device(), build.device(), probe.device(), join), expected,
                          named.name + std::string(words == 0 ? ", whole rows" : ", packs"));
+        }
+    }
+}
+
+GPU_TEST("range filter: sides without the rows that it leaves out join as whole ones do") {
+    cuda::Device& device = test_device();
+    const uint64_t rows = full_suite() ? 30'000 : 3000;
+    // Of 20 keys of the probe side one is in the range, where every third key of the build side is met, or every one.
+    for (const uint64_t step : {3, 1}) {
+        const KeyedRelation build(repeated_keys(keys_from(1000, rows / 2, 1, test_seed()), 2, test_seed()), 4, {4, 8},
+                                  test_seed(), 0.1);
+        const KeyedRelation probe(keys_from(0, rows * 10 / step, step, test_seed()), 4, {8}, test_seed() + 1, 0.1);
+        for (const NamedJoinKind& named : kNamedJoinKinds) {
+            const cuda::FilteredSides sides =
+                cuda::filter_sides(device, build.device(), probe.device(), named.kind, 1, 1);
+            CHECK_EQ(sides.probe.memory.empty(), named.kind.keeps_unmatched_probe());
+            CHECK(sides.probe.memory.empty() == (sides.probe.relation.rows == probe.device().rows));
+            cuda::EquiJoin join;
+            join.kind = named.kind;
+            join.output = all_columns_and_presence(build, probe);
+            const HostTable expected = expected_table(build, probe, named.kind);
+            join.expected_rows = expected.rows();
+            check_result(cuda::equi_join(device, sides.build.relation, sides.probe.relation, join), expected,
+                         named.name + std::string(", step ") + std::to_string(step));
         }
     }
 }
