@@ -29,6 +29,7 @@ export const deviceConstants = {
     rangeFilterBuildMax: 2,
     gatheredShareMax: 0.125,
     gatheredRowsMin: 33554432,
+    partnerKeysMax: 268435456,
     joinPartitionFill: 0.97,
     joinReservedBytes: 8320,
     joinTableRowBytes: 8,

@@ -4,6 +4,7 @@ import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
 import { phaseWork, type PhaseCounts, type PhaseWork } from "./phase-work.js";
+import { filteredSides } from "./range-filter-cost.js";
 import {
     hotShare,
     packedRowBytes,
@@ -30,8 +31,6 @@ const rowsInReach = 100;
 
 const { joinPartitionRowsMax, npjSlotBitsMin, npjSlotsPerRow, radixPassBitsMax } = deviceConstants;
 const { packedPartitionRows, packedRadixBitsMax, packPassBitsMax, packWindowBytes } = deviceConstants;
-const { rangeFilterShareMin, rangeFilterRowsMin, rangeFilterBuildMax } = deviceConstants;
-const { gatheredShareMax, gatheredRowsMin } = deviceConstants;
 
 function passesFor(buildRows: number): number {
     const bits = Math.ceil(Math.log2(Math.max(2, buildRows / joinPartitionRowsMax)));
@@ -208,35 +207,6 @@ function packBits(rows: number): number {
     return Math.min(packPassBitsMax, Math.ceil(Math.log2(Math.max(1, (rows * sectorBytes) / packWindowBytes))));
 }
 
-/** Starts of kernels, and a wait for them, by which a sample says whether rows out of the range are to be left out. */
-const rangeFilterSteps = 4;
-
-/** Whether probe rows out of the build side's range are looked for before they are partitioned, and how many stay. */
-function rangeFilter({ shape }: Context): { asked: boolean; kept: number } {
-    const { buildRows, probeRows, inRangeShare, inner } = shape;
-    const asked = inner && probeRows >= rangeFilterRowsMin && buildRows <= rangeFilterBuildMax * probeRows;
-    return { asked, kept: asked && 1 - inRangeShare >= rangeFilterShareMin ? inRangeShare : 1 };
-}
-
-/**
- * Keys of both sides are read to leave out probe rows. Few that stay are gathered; where many do, passes read all rows
- * of a column all the same.
- */
-function leavingOutMs({ shape, memory }: Context, payload: readonly number[], kept: number): number {
-    if (kept === 1) return 0;
-    const { buildRows, probeRows, keyBytes } = shape;
-    const keysMs = memory.sequential((buildRows + probeRows) * keyBytes);
-    if (kept > gatheredShareMax || probeRows < gatheredRowsMin) {
-        const anyway = probeRows * (1 - kept) * (2 * keyBytes + sumOf(payload));
-        return keysMs + anyway / memory.speeds.devicePartitionBytesPerMs;
-    }
-    const gather = (width: number): number => {
-        const sectors = 1 - (1 - kept) ** (sectorBytes / width);
-        return memory.sequential(probeRows * (kept * (rowNumberBytes(probeRows) + width) + sectors * width));
-    };
-    return keysMs + sumOf([keyBytes, ...payload].map(gather));
-}
-
 function phjTransformed(context: Context): PhaseWork {
     const { shape } = context;
     const { buildRows, probeRows, pairs, keyBytes } = shape;
@@ -245,32 +215,32 @@ function phjTransformed(context: Context): PhaseWork {
     const build = carried(shape.buildPayload, shape.buildTexts, buildRows);
     const probe = carried(shape.probePayload, shape.probeTexts, probeRows);
     const isWide = (payload: readonly number[]): boolean => packedRowBytes(keyBytes, payload) > wholeRowBytesMax;
-    let passes = passesFor(buildRows);
+    const filtered = filteredSides(shape, context.memory, build, probe);
+    const rows = { build: filtered.buildRows, probe: filtered.probeRows };
+    let passes = passesFor(rows.build);
     if (isWide(build) || isWide(probe)) {
-        const wanted = Math.ceil(Math.log2(Math.max(1, buildRows / packedPartitionRows)));
-        const windows = [isWide(build) ? packBits(buildRows) : 0, isWide(probe) ? packBits(probeRows) : 0];
+        const wanted = Math.ceil(Math.log2(Math.max(1, rows.build / packedPartitionRows)));
+        const windows = [isWide(build) ? packBits(rows.build) : 0, isWide(probe) ? packBits(rows.probe) : 0];
         const bits = Math.max(Math.min(wanted, packedRadixBitsMax), ...windows);
         passes = Math.max(passes, Math.ceil(bits / radixPassBitsMax));
     }
-    const move = (rows: number, payload: readonly number[]): SideMoves =>
-        (isWide(payload) ? movePacks : moveWhole)(context, rows, payload, passes);
-    const { asked, kept } = rangeFilter(context);
-    const probed = probeRows * kept;
-    const [left, right] = [move(buildRows, build), move(probed, probe)];
-    const read = buildRows * left.rowBytes + probed * right.rowBytes;
+    const move = (moved: number, payload: readonly number[]): SideMoves =>
+        (isWide(payload) ? movePacks : moveWhole)(context, moved, payload, passes);
+    const [left, right] = [move(rows.build, build), move(rows.probe, probe)];
+    const read = rows.build * left.rowBytes + rows.probe * right.rowBytes;
     const counted = shape.counted === true;
     const written = counted ? 0 : pairs * (keyBytes + left.pairBytes + right.pairBytes);
     const packs = left.packs + right.packs;
     return phaseWork(
         {
-            transformMs: left.transformMs + right.transformMs + leavingOutMs(context, probe, kept),
-            matchMs: matchPartitions(context, probed, read + written),
+            transformMs: left.transformMs + right.transformMs + filtered.ms,
+            matchMs: matchPartitions(context, rows.probe, read + written),
             materializeMs: counted ? 0 : left.materializeMs + right.materializeMs + gatherTexts(context)
         },
         {
             transform: {
-                steps: packs + (passes - 1) * passSteps + (asked ? rangeFilterSteps : 0),
-                values: buildRows * narrowColumns(build) + probed * narrowColumns(probe)
+                steps: packs + (passes - 1) * passSteps + filtered.steps,
+                values: rows.build * narrowColumns(build) + rows.probe * narrowColumns(probe)
             },
             match: { values: counted ? 0 : pairs * (1 + left.direct + right.direct) },
             materialize: counted ? {} : { steps: packs, values: pairs * (left.packed + right.packed) }
