@@ -56,8 +56,10 @@ class BlockRanges {
             }
         }
     }
-    // 3. Where buckets begin: a warp takes places for 256 of them together.
-    __device__ void take_places(uint32_t* taken) const {
+    // 3. Where buckets begin: a warp takes places for 256 of them together. Has this thread seen any neighbours that
+    // have `many` rows together?
+    __device__ bool take_places(uint32_t* taken, uint32_t many) const {
+        bool seen = false;
         constexpr uint32_t kQuads = 2;
         constexpr uint32_t kQuadBuckets = 4 * kWarpThreads;
         for (uint32_t first = warp_index() * kQuads * kQuadBuckets; first < buckets_;
@@ -70,6 +72,7 @@ class BlockRanges {
                 counts[q] = at < buckets_ ? *quad(at) : make_uint4(0, 0, 0, 0);
                 own += counts[q].x + counts[q].y + counts[q].z + counts[q].w;
             }
+            seen = seen || own >= many;
             const uint32_t end = warp_inclusive_sum(own);
             uint32_t begin = 0;
             if (lane_index() == kWarpThreads - 1) begin = atomicAdd(taken, end);
@@ -87,6 +90,7 @@ class BlockRanges {
                 begin = w + counts[q].w;
             }
         }
+        return seen;
     }
     // 4. Each row to the next place of its bucket.
     __device__ void place(uint32_t rows) const {

@@ -37,11 +37,11 @@ class CoPartitionJoin : RangeJoin<kKeyWords, kProbeWords, kUse> {
     struct Shared {
         BulkLoad load;
         JoinUnit units[2];  // this one, and the next
-        uint32_t taken;     // places of build rows in ranges
+        typename Base::RangeShared ranges;
     };
 
     __device__ CoPartitionJoin(const JoinPass& pass, uint32_t* memory, Shared& shared)
-        : Base(pass, memory), shared_(shared), fetches_(warp_index() == kJoinWarps) {}
+        : Base(pass, memory, shared.ranges), shared_(shared), fetches_(warp_index() == kJoinWarps) {}
 
     __device__ void run() {
         if (threadIdx.x == 0) shared_.load.init();
@@ -82,9 +82,9 @@ class CoPartitionJoin : RangeJoin<kKeyWords, kProbeWords, kUse> {
             start_build_rows();
         }
         const auto ranges = this->ranges(buckets);
-        ranges.clear(&shared_.taken);
+        ranges.clear(&shared_.ranges.taken);
         wait_for_build_rows();
-        repeated_ = this->build_ranges(ranges, &shared_.taken);
+        repeated_ = this->build_ranges(ranges);
         this->probe_ranges(ranges, rounds());
     }
 

@@ -10,6 +10,7 @@
 #include "hash_join/join_pass.hpp"
 #include "hash_join/launch_join.hpp"
 #include "hash_join/lone_rows.hpp"
+#include "hash_join/long_matches.hpp"
 #include "hash_join/pieces_policy.hpp"
 #include "materialize/dense_output.hpp"
 #include "radix_partition/radix_policy.hpp"
@@ -22,6 +23,9 @@ struct Counters {
     unsigned long long next_unit;
     unsigned long long matches;
     unsigned long long reserved;  // rows of the output
+    unsigned long long long_matches;
+    unsigned long long long_words;
+    unsigned long long next_long_match;
 };
 
 class HashJoin {
@@ -45,6 +49,9 @@ class HashJoin {
         pass_.next_unit = &counters->next_unit;
         pass_.output.out.matches = &counters->matches;
         pass_.output.out.reserved_rows = &counters->reserved;
+        pass_.long_matches.matches_taken = &counters->long_matches;
+        pass_.long_matches.words_taken = &counters->long_words;
+        pass_.long_matches.next_match = &counters->next_long_match;
         allocate_marks();
     }
 
@@ -98,6 +105,9 @@ class HashJoin {
         const PhaseScope match(device_, Phase::kMatch);
         pairs_ = pairs;
         const uint64_t probe_rows = extent_.part != nullptr ? extent_.part->rows[1] : stored_rows(probe_);
+        // A piece of a result takes all the memory that there is.
+        lists_long_ = extent_.part == nullptr && extent_.kind.pairs() &&
+                      wants_long_matches(stored_rows(build_), probe_rows, pairs);
         const auto multiprocessors = static_cast<uint64_t>(device_.properties().multiprocessors);
         pass_.probe_unit_rows = probe_unit_rows(probe_rows, pass_.partitions, multiprocessors, pairs);
         units_ = first_units(device_, pass_);
@@ -126,6 +136,7 @@ class HashJoin {
         // Together they shall not take more memory than the result.
         uint64_t warps = blocks() * kJoinWarps;
         const uint64_t side_rows = std::max(stored_rows(build_), stored_rows(probe_));
+        if (lists_long_) warps += long_match_warps(device_);
         if (!extent_.kind.inner()) warps += 4 * lone_rows_warps(device_, side_rows);
         out.chunk_rows = kWarpThreads;
         // Pieces are as large as memory allows, and the number of their rows is known.
@@ -146,6 +157,9 @@ class HashJoin {
         for (int side = 0; side < kMatchSides; ++side) {
             const DeviceRelation* const relation = side == 0 ? extent_.build : extent_.probe;
             if (relation != nullptr) columns.find_sources(side, *relation, sources_);
+        }
+        if (lists_long_ && !long_memory_.matches) {
+            long_memory_ = allocate_long_matches(device_, stored_rows(build_), pairs_, build_.layout.key_words, pass_);
         }
         return result;
     }
@@ -188,9 +202,15 @@ class HashJoin {
 
     void run_kernel(MatchUse use) {
         count_moved(device_, read_bytes());
-        const JoinKernel kernel = build_.layout.key_words == 1 ? join_kernel_4(use, probe_.layout.row_words)
-                                                               : join_kernel_8(use, probe_.layout.row_words);
-        launch_join(device_, kernel, blocks(), build_.layout.key_words, pass_);
+        const bool lists = use == MatchUse::kWrite && pass_.long_matches.matches_capacity > 0;
+        launch_join(device_, kernel_for(lists ? MatchUse::kList : use), blocks(), build_.layout.key_words, pass_);
+        if (lists) launch_long_matches(device_, build_.layout.key_words, pass_);
+    }
+    JoinKernel kernel_for(MatchUse use) const {
+        const uint32_t words = probe_.layout.row_words;
+        const bool narrow = build_.layout.key_words == 1;
+        if (use == MatchUse::kList) return narrow ? join_list_kernel_4(words) : join_list_kernel_8(words);
+        return narrow ? join_kernel_4(use, words) : join_kernel_8(use, words);
     }
 
     void add_lone_rows(const LoneRows& what, bool with_keyless) {
@@ -222,6 +242,8 @@ class HashJoin {
     Allocation counters_;
     Allocation units_;
     Allocation holes_;
+    bool lists_long_ = false;  // rows with many matches are written by a kernel of their own
+    LongMatchMemory long_memory_;
     Allocation marks_[kMatchSides];
     const void* sources_[kOutputColumnsMax] = {};
 };

@@ -42,6 +42,26 @@ constexpr uint64_t kPairUnitsPerMultiprocessor = 8;
 constexpr double kUnitPairsMin = 1 << 16;
 constexpr uint32_t kProbeUnitRowsOfPairsMin = 32;
 
+// Probe rows that match at least so many build rows of one key are left to a kernel of its own, which shares their
+// pairs out in pieces of so many at most: few probe rows with thousands of matches each are never even among the warps
+// of a block, nor among blocks. A piece costs its warp what a few writes of 32 rows do. H200, ms without and with it:
+// 1 % of 2^20 probe rows match 20,000 rows each, Zipf 1, 13.1 and 4.3; 6 % of 1.4 M match 1,000 each, Zipf 0.75, 15.7
+// and 12.9; 2^19 x 2^19, 1,000 rows per key, Zipf 1.25, 25 % match, 9.0 and 8.6, from 512 rows on 8.4. 300 rows per key
+// and all match: 3.3 and 3.3 in one run, 3.3 and 3.5 in another, so that such rows are not listed.
+constexpr uint32_t kLongMatchRows = 512;
+constexpr uint32_t kLongPieceRows = 1024;
+// Where so many pairs are expected, and so many for each probe row and each build row: others are not worth another
+// kernel, nor the columns of listed build rows that they write and read. 2^25 x 185,364 rows, 1,000 per key, 5.5 pairs
+// per build row: 3.1 ms without and 3.3 with it.
+constexpr uint64_t kLongPairsMin = 1ULL << 19;
+constexpr uint64_t kLongPairsPerProbeRow = 4;
+constexpr uint64_t kLongPairsPerBuildRow = 8;
+// Room for build rows that units list: so many for each row of the build side, and one for so many pairs.
+constexpr uint64_t kLongListsPerRow = 2;
+constexpr uint64_t kLongPairsPerListed = 16;
+constexpr int kLongMatchThreads = 256;
+constexpr int kLongMatchBlocks = 4;  // per multiprocessor
+
 // Probe rows per thread whose loads are under way together, by row words: what registers hold twice, for these rows and
 // for the next. 0 words: keys alone.
 constexpr int probe_unroll(int row_words) {

@@ -64,7 +64,8 @@ class JoinWarp {
     using Table = BlockTable<kKeyWords>;
     using Key = typename Table::Key;
     using Probe = ProbeRows<kKeyWords, kProbeWords>;
-    static constexpr bool kWrites = kUse == MatchUse::kWrite;
+    static constexpr bool kLists = kUse == MatchUse::kList;
+    static constexpr bool kWrites = kUse == MatchUse::kWrite || kLists;
 
     __device__ JoinWarp(const JoinPass& pass, uint32_t* memory)
         : pass_(pass),

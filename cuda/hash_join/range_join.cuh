@@ -27,24 +27,41 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
     static constexpr int kRows = Base::Probe::kRows;
     static constexpr uint32_t kLaneStep = Base::Probe::kWhole ? kRows : 1;  // from a lane's row to the next lane's
 
+    static constexpr unsigned long long kNotListed = ~0ULL;
+
+  public:
+    struct RangeShared {
+        uint32_t taken;               // places of build rows in ranges
+        uint32_t many;                // are there ranges of many rows?
+        unsigned long long words_at;  // of the unit in the list of long matches, or kNotListed
+    };
+
   protected:
     using typename Base::Key;
     using typename Base::Probe;
     using Workers = BlockPart<kJoinThreads>;  // all warps but the one that fetches units
-    using Base::Base;
+    using Base::pass_;
     using Base::rows_;
     using Base::table_;
     using Base::unit_;
+
+    __device__ RangeJoin(const JoinPass& pass, uint32_t* memory, RangeShared& shared)
+        : Base(pass, memory), range_shared_(shared) {}
 
     __device__ Ranges ranges(uint32_t words) const { return Ranges(table_, words, unit_.build_count); }
 
     // Fills ranges that were cleared, and for who only counts matches marks those of several keys. Returns whether keys
     // repeat, by a look at one row of each thread only: where they repeat and this does not see it, the next units will
     // soon tell.
-    __device__ bool build_ranges(const Ranges& ranges, uint32_t* taken) {
+    __device__ bool build_ranges(const Ranges& ranges) {
+        if (Base::kLists && threadIdx.x == 0) {
+            range_shared_.many = 0;
+            range_shared_.words_at = kNotListed;
+        }
         ranges.count(unit_.build_count);
         Workers::wait();
-        ranges.take_places(taken);
+        const bool many = ranges.take_places(&range_shared_.taken, Base::kLists ? pass_.long_matches.rows_min : ~0U);
+        if (Base::kLists && many) range_shared_.many = 1;
         Workers::wait();
         ranges.place(unit_.build_count);
         Workers::wait();
@@ -54,6 +71,7 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
             ranges.mark_mixed(others);
             Workers::wait();
         }
+        if (Base::kLists && range_shared_.many != 0) list_rows(ranges);
         return repeats;
     }
 
@@ -82,6 +100,77 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
     }
 
   private:
+    // Brings the columns of the unit's build rows to the list of long matches, if there is room, and marks ranges of
+    // several keys. In order of the ranges, so that lanes read neighbouring words.
+    __device__ void list_rows(const Ranges& ranges) {
+        const LongMatchList& list = pass_.long_matches;
+        const uint32_t rows = unit_.build_count;
+        const uint32_t columns = pass_.build.row_words - kKeyWords;
+        const uint32_t words = (columns + (pass_.build.marks == nullptr ? 0 : 1)) * list_stride();
+        const uint32_t others = ranges.rows_of_others(rows);
+        if (threadIdx.x == 0) {
+            const unsigned long long at = atomicAdd(list.words_taken, static_cast<unsigned long long>(words));
+            if (at + words <= list.words_capacity) range_shared_.words_at = at;
+        }
+        Workers::wait();
+        if (range_shared_.words_at == kNotListed) return;
+        ranges.mark_mixed(others);
+        uint32_t* const to = list.words + range_shared_.words_at;
+        for (uint32_t place = threadIdx.x; place < rows; place += kJoinThreads) {
+            const uint32_t number = ranges.number(place);
+            const uint32_t* const row = table_.row(number) + kKeyWords;
+            for (uint32_t w = 0; w < columns; ++w) to[w * list_stride() + place] = row[w];
+            if (pass_.build.marks != nullptr) to[columns * list_stride() + place] = number;
+        }
+        Workers::wait();
+    }
+    // Words from one word of a listed row to its next, of whole lines.
+    __device__ uint32_t list_stride() const {
+        return (unit_.build_count + kWarpThreads - 1) / kWarpThreads * kWarpThreads;
+    }
+
+    // Are there ranges of many rows among these, or marked ones? Only units with listed rows have marks.
+    __device__ bool sees_many(const uint32_t (&found)[kRows]) const {
+        if constexpr (!Base::kLists) return false;
+        uint32_t most = 0;
+#pragma unroll
+        for (int u = 0; u < kRows; ++u) most = max(most, found[u] & kRangeCount);
+        return __any_sync(kFullWarp, most >= pass_.long_matches.rows_min) != 0;
+    }
+
+    // One probe row per lane with its range, of a unit whose rows are listed. Returns the ranges of rows whose pairs
+    // are left to be written here.
+    __device__ uint32_t list_long(const Ranges& ranges, Key key, uint32_t number, uint32_t range) {
+        if (range_shared_.words_at == kNotListed) return range;
+        const bool mixed = (range & kMixedRange) != 0;
+        range &= ~kMixedRange;
+        const uint32_t count = range & kRangeCount;
+        const uint32_t place = range >> kRangeCountBits;
+        const bool many = !mixed && count >= pass_.long_matches.rows_min && ranges.key_of(ranges.number(place)) == key;
+        if (__ballot_sync(kFullWarp, many) == 0) return range;
+        return list_pieces(number, place, many ? count : 0) ? 0 : range;
+    }
+    // Lists `count` build rows from `place` on for the probe row in pieces. Returns whether there was room for a
+    // lane's, if it has any.
+    __device__ bool list_pieces(uint32_t number, uint32_t place, uint32_t count) {
+        const LongMatchList& list = pass_.long_matches;
+        const uint32_t pieces = (count + kLongPieceRows - 1) / kLongPieceRows;
+        const uint32_t end = warp_inclusive_sum(pieces);
+        unsigned long long at = 0;
+        if (lane_index() == kWarpThreads - 1) at = atomicAdd(list.matches_taken, static_cast<unsigned long long>(end));
+        at = __shfl_sync(kFullWarp, at, kWarpThreads - 1) + end - pieces;
+        const bool fits = at + pieces <= list.matches_capacity;
+        const uint32_t each = pieces == 0 ? 0 : (count + pieces - 1) / pieces;
+        for (uint32_t piece = 0; piece < pieces && at + piece < list.matches_capacity; ++piece) {
+            const uint32_t done = piece * each;
+            list.matches[at + piece] = {unit_.probe_first + number, unit_.build_first,
+                                        range_shared_.words_at + place + done, list_stride(),
+                                        fits ? min(each, count - done) : 0};
+        }
+        __syncwarp();
+        return fits && count > 0;
+    }
+
     // Rows from `first` on: the batch, or one for each of some lanes.
     __device__ void probe_rows(const Ranges& ranges, Probe& rows, uint32_t first, uint32_t lanes, bool batch) {
         const uint32_t lane_step = batch ? kLaneStep : 1;
@@ -94,9 +183,14 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
             if (this->counts_alone()) found[u] = count_range(ranges, Base::Table::key_of(rows.words[u]), found[u]);
         }
         const int turns = batch ? kRows : 1;
+        const bool many = sees_many(found);
         // One copy of the code for all rows of a thread: what is next moves to the first place.
 #pragma unroll 1
         for (int turn = 0; turn < turns; ++turn) {
+            if (many) {
+                const uint32_t number = first + turn * Probe::kNumberStep + lane_index() * lane_step;
+                found[0] = list_long(ranges, Base::Table::key_of(rows.words[0]), number, found[0]);
+            }
             join_pairs(ranges, rows.words[0], first + turn * Probe::kNumberStep, lane_step, found[0]);
 #pragma unroll
             for (int u = 0; u + 1 < kRows; ++u) {
@@ -163,6 +257,8 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
         const uint32_t owner = __shfl_sync(kFullWarp, own, 31 - __clz(begun));
         return begun != 0 ? owner : before;
     }
+
+    RangeShared& range_shared_;
 };
 
 }}  // namespace spillway::cuda::hash_join

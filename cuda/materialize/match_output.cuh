@@ -63,6 +63,9 @@ class OutputPlaces {
         if (((lanes >> lane_index()) & 1) != 0 && place < out_.capacity_rows) write(place);
     }
 
+    // Rows until the next place that is a multiple of 32, where lines of columns of 4 bytes begin.
+    __device__ uint32_t rows_to_line() const { return kWarpThreads - static_cast<uint32_t>(place_ % kWarpThreads); }
+
     __device__ void finish() {
         if (lane_index() != 0) return;
         if (count_ > 0) atomicAdd(out_.matches, static_cast<unsigned long long>(count_));

@@ -138,6 +138,58 @@ GPU_TEST("hash join: repeated keys, one of them hot among unique ones") {
     }
 }
 
+// Rows of a few keys that come hundreds of times among rows of other keys, of which some share their buckets.
+struct OftenRepeated {
+    std::vector<uint64_t> build;
+    std::vector<uint64_t> probe;
+};
+OftenRepeated often_repeated_keys(uint64_t hot_build_rows) {
+    OftenRepeated keys;
+    keys.build = sparse_keys(2000, test_seed());
+    keys.probe = foreign_keys(keys.build, 1500, 0.5, test_seed());
+    const auto add = [&](uint64_t key, uint64_t build_rows, uint64_t probe_rows) {
+        keys.build.insert(keys.build.end(), build_rows, key);
+        keys.probe.insert(keys.probe.end(), probe_rows, key);
+    };
+    const std::vector<uint64_t> others = keys.build;
+    add(others[0], hot_build_rows, 500);  // more than one piece
+    for (size_t k = 1; k <= 6; ++k) add(others[k], 490 + 10 * k, 5 * k);
+    keys.build = repeated_keys(keys.build, 1, test_seed());
+    keys.probe = repeated_keys(keys.probe, 1, test_seed() + 1);
+    return keys;
+}
+
+GPU_TEST("hash join: rows with hundreds of matches each, which a kernel of their own writes") {
+    const OftenRepeated keys = often_repeated_keys(1100);
+    const std::vector<std::vector<uint32_t>> layouts = {{4, 4}, {8, 2, 1}, {4, 8, 4}, {8, 8}, {16, 4}, {}};
+    for (size_t l = 0; l < layouts.size(); ++l) {
+        if (!full_suite() && l % 3 != 0) continue;
+        const uint32_t key_width = l % 2 == 0 ? 4 : 8;
+        const KeyedRelation build(keys.build, key_width, layouts[l], test_seed());
+        const KeyedRelation probe(keys.probe, key_width, layouts[layouts.size() - 1 - l], test_seed() + 1);
+        for (const int bits : {0, 5}) check(build, probe, bits, "often repeated, layout " + std::to_string(l));
+    }
+    // Rows of which some are not there, and rows without a key.
+    check_kinds(KeyedRelation(keys.build, 8, {4, 8}, test_seed(), 0.01),
+                KeyedRelation(keys.probe, 8, {8}, test_seed() + 1, 0.01), 3, "often repeated");
+    // Packs, whose rows are gathered many times.
+    check_kinds(KeyedRelation(keys.build, 4, {8, 8, 16, 2, 1}, test_seed(), 0.01),
+                KeyedRelation(keys.probe, 4, {4, 4, 4, 4, 8, 2, 1, 1}, test_seed() + 1, 0.01), 3, "repeated packs");
+}
+
+GPU_TEST("hash join: rows with hundreds of matches each, more than were expected") {
+    const OftenRepeated keys = often_repeated_keys(small_or_full(2200, 6000));
+    const KeyedRelation build(keys.build, 8, {4, 4}, test_seed());
+    const KeyedRelation probe(keys.probe, 8, {8}, test_seed() + 1);
+    const PartitionedRows build_rows = cuda::radix_partition(test_device(), build.device(), 2);
+    const PartitionedRows probe_rows = cuda::radix_partition(test_device(), probe.device(), 2);
+    const HostTable expected = expected_rows(build, probe);
+    // The list of such rows has room for so many, and the join kernel writes the others itself.
+    check_result(
+        cuda::join_partitions(test_device(), build_rows, probe_rows, all_columns(build, probe), expected.rows() / 2),
+        expected, "half of the rows expected");
+}
+
 GPU_TEST("hash join: repeated keys in every kind of join, rows of every width") {
     const uint64_t distinct = small_or_full(60, 3000);
     const std::vector<uint64_t> keys = sparse_keys(distinct, test_seed());
