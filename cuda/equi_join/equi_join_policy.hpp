@@ -36,6 +36,7 @@ constexpr uint64_t kRangeFilterBuildMax = 2;
 // 4.53 ms, 6.25 % 4.69 and 4.27; 2^26 x 2^26 with 12 + 12 columns and 6.25 % 5.79 and 5.45, 25 % 7.27 and 7.70. A wait
 // for the device and a kernel per column more: 2^22 x 2^22 with 6.25 % 0.41 and 0.49.
 constexpr double kGatheredShareMax = 0.125;
+constexpr double kGatheredShareLimit = 0.25;  // where more than that stay after all, they are not gathered
 constexpr uint64_t kGatheredRowsMin = 1ULL << 25;
 // Then build rows whose key none of them has are left out as well, where so few stay of them too, and the range has no
 // more keys than the L2 cache has bits for. H200, without and with: 2^27 x 2^27 rows of 12 bytes, 10 % of the probe

@@ -38,7 +38,8 @@ constexpr uint8_t kSidePresence[] = {kBuildPresent, kProbePresent};
 RadixHashJoin::RadixHashJoin(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                              const RadixJoinWish& wish)
     : device_(device), wish_(wish), relations_{&build, &probe}, extent_{wish.kind, &build, &probe} {
-    const FilteredSides filtered = filter_sides(device, build, probe, wish.kind);
+    const FilteredSides filtered =
+        filter_sides(device, build, probe, wish.kind, wish.filter_rows_min, wish.gathered_rows_min);
     const uint64_t build_rows = filtered.build.relation.rows;
     relations_[kBuildSide] = &filtered.build.relation;
     relations_[kProbeSide] = &filtered.probe.relation;
@@ -59,13 +60,18 @@ RadixHashJoin::RadixHashJoin(Device& device, const DeviceRelation& build, const 
         extent_.chunk_rows_max = kPackedChunkRows;
     }
     bits = std::max(bits, join_radix_bits(device, build_rows, build.key.width / 4, row_words[kBuildSide]));
+    bool pads[] = {true, true};
     if (is_padded(row_words[kBuildSide], bits)) {
-        bits = std::max(bits, join_radix_bits(device, build_rows, build.key.width / 4, row_words[kBuildSide] + 1));
+        const int padded = join_radix_bits(device, build_rows, build.key.width / 4, row_words[kBuildSide] + 1);
+        // Another pass costs more than rows of seven words do.
+        pads[kBuildSide] = radix_passes(padded) <= radix_passes(bits);
+        if (pads[kBuildSide]) bits = std::max(bits, padded);
     }
     if (wish.radix_bits >= 0) bits = wish.radix_bits;
     const bool keeps_keyless[] = {wish.kind.keeps_unmatched_build(), wish.kind.keeps_unmatched_probe()};
     for (const int side : {kBuildSide, kProbeSide}) {
-        sides_[side] = partition(*relations_[side], bits, is_packed[side], keeps_keyless[side]);
+        sides_[side] = is_packed[side] ? packed_side(*relations_[side], bits, keeps_keyless[side])
+                                       : whole_side(*relations_[side], bits, pads[side]);
     }
     // Nobody asks for rows that were left out.
     relations_[kBuildSide] = &build;
@@ -75,16 +81,16 @@ RadixHashJoin::RadixHashJoin(Device& device, const DeviceRelation& build, const 
     plan_output();
 }
 
-RadixJoinSide RadixHashJoin::partition(const DeviceRelation& relation, int bits, bool is_packed,
-                                       bool keeps_keyless) const {
+RadixJoinSide RadixHashJoin::whole_side(const DeviceRelation& relation, int bits, bool pads) const {
     RadixJoinSide side;
-    side.is_packed = is_packed;
-    if (!is_packed) {
-        const uint32_t row_words = RowLayout::words_for(relation.key.width, widths_of(relation));
-        const bool padded = is_padded(row_words, bits);
-        side.rows = radix_partition(device_, padded ? with_padding(relation) : relation, bits);
-        return side;
-    }
+    pads = pads && is_padded(RowLayout::words_for(relation.key.width, widths_of(relation)), bits);
+    side.rows = radix_partition(device_, pads ? with_padding(relation) : relation, bits);
+    return side;
+}
+
+RadixJoinSide RadixHashJoin::packed_side(const DeviceRelation& relation, int bits, bool keeps_keyless) const {
+    RadixJoinSide side;
+    side.is_packed = true;
     side.packed = partition_packed(device_, relation, bits, keeps_keyless);
     side.by_place = side.packed.by_place();
     side.rows = std::move(side.packed.keys);

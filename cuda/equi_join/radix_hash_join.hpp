@@ -8,6 +8,7 @@
 
 #include "api/join_spec.hpp"
 #include "device/device.hpp"
+#include "equi_join/equi_join_policy.hpp"
 #include "hash_join/join_pieces.hpp"
 #include "materialize/join_output.hpp"
 #include "primitive/device_relation.hpp"
@@ -26,6 +27,10 @@ struct RadixJoinWish {
     std::vector<JoinOutputColumn> output;
     int radix_bits = -1;         // -1: as many as fit shared memory, and packs the L2 cache
     uint32_t row_words_max = 0;  // of rows that are moved whole; 0: what policy says
+    // Probe rows from which on rows without a partner are looked for, and few that have one gathered
+    // (range_filter.hpp).
+    uint64_t filter_rows_min = kRangeFilterRowsMin;
+    uint64_t gathered_rows_min = kGatheredRowsMin;
 };
 
 // One side, ready to be joined.
@@ -60,7 +65,9 @@ class RadixHashJoin {
     JoinResult finish(JoinResult piece);
 
   private:
-    RadixJoinSide partition(const DeviceRelation& relation, int bits, bool is_packed, bool keeps_keyless) const;
+    // pads: rows that are faster with another word get one.
+    RadixJoinSide whole_side(const DeviceRelation& relation, int bits, bool pads) const;
+    RadixJoinSide packed_side(const DeviceRelation& relation, int bits, bool keeps_keyless) const;
     void plan_output();
     // is_last: packs go when they have been read.
     JoinResult gather(JoinResult joined, bool is_last);

@@ -121,6 +121,8 @@ __global__ void __launch_bounds__(kRangeFilterThreads)
         if (!side.has_key(row)) continue;
         const auto place = static_cast<Key>(side.keys[row] - first);
         if (place > last_distance) continue;
+        // A frequent key has its bit nearly always: atomic operations on one word are taken one after the other.
+        if ((__ldcg(&marks[place / 32]) >> (place % 32) & 1) != 0) continue;
         atomicOr(&marks[place / 32], 1U << (place % 32));
     }
 }
@@ -195,6 +197,9 @@ KeptRows keep_rows(Device& device, const DeviceRelation& relation, const Allocat
     if (kept_share > kGatheredShareMax || relation.rows < gathered_rows_min) return kept;
     const PhaseScope transform(device, Phase::kTransform);
     const RowList list = list_rows(device, {kept.relation.key_valid, relation.rows}, row_number_width(relation.rows));
+    // A column of no rows has no data, which would mean row numbers; and who expected few may have been wrong.
+    const auto most = static_cast<uint64_t>(kGatheredShareLimit * static_cast<double>(relation.rows));
+    if (list.count == 0 || list.count > most) return kept;
     const auto gather = [&](const DeviceColumn& column) {
         kept.memory.push_back(device.memory().allocate(list.count * column.width, "rows that are kept"));
         gather_rows(device, column, list.numbers(), kept.memory.back().as());

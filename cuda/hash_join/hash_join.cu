@@ -74,15 +74,23 @@ class HashJoin {
                         written_bytes(result, std::min<uint64_t>(counters.matches, pass_.output.out.capacity_rows)));
             if (counters.reserved <= pass_.output.out.capacity_rows) {
                 result.rows = counters.matches;
+                drop_long_matches();
                 const PhaseScope materialize(device_, Phase::kMaterialize);
                 close_holes(device_, pass_.output.out, build_.layout.key_words * 4, result.rows, counters.reserved);
                 return result;
             }
             expected_rows = counters.matches;
+            drop_long_matches();
         }
     }
 
   private:
+    // The list has only what nothing else needs.
+    void drop_long_matches() {
+        long_memory_ = {};
+        pass_.long_matches.matches_capacity = 0;
+    }
+
     static JoinSide side_of(const PartitionedRows& rows) {
         JoinSide side;
         side.rows = rows.data.as<const uint32_t>();
@@ -158,7 +166,7 @@ class HashJoin {
             const DeviceRelation* const relation = side == 0 ? extent_.build : extent_.probe;
             if (relation != nullptr) columns.find_sources(side, *relation, sources_);
         }
-        if (lists_long_ && !long_memory_.matches) {
+        if (lists_long_) {
             long_memory_ = allocate_long_matches(device_, stored_rows(build_), pairs_, build_.layout.key_words, pass_);
         }
         return result;

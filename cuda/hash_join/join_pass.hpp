@@ -37,8 +37,8 @@ struct LongMatch {
 struct LongMatchList {
     LongMatch* matches = nullptr;
     uint64_t matches_capacity = 0;  // 0: there is no list
-    // Of the build rows of a unit, range by range: the words behind the key, each of all rows, then, if rows are to be
-    // marked, their numbers in the unit.
+    // A unit's build rows, range by range: the words behind the key, each of all rows, then, if rows are to be marked,
+    // their numbers in the unit.
     uint32_t* words = nullptr;
     uint64_t words_capacity = 0;
     unsigned long long* matches_taken = nullptr;  // [1], may be more than the capacity

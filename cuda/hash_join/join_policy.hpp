@@ -59,6 +59,8 @@ constexpr uint64_t kLongPairsPerBuildRow = 8;
 // Room for build rows that units list: so many for each row of the build side, and one for so many pairs.
 constexpr uint64_t kLongListsPerRow = 2;
 constexpr uint64_t kLongPairsPerListed = 16;
+// And the list takes at most this part of the memory that is free, which plans do not know of.
+constexpr uint64_t kLongListMemoryPart = 4;
 constexpr int kLongMatchThreads = 256;
 constexpr int kLongMatchBlocks = 4;  // per multiprocessor
 

@@ -141,6 +141,8 @@ LongMatchMemory allocate_long_matches(Device& device, uint64_t build_rows, uint6
     const uint64_t rows = build_rows * kLongListsPerRow + pairs / kLongPairsPerListed;
     const uint64_t words = rows * (pass.build.row_words - key_words + (pass.build.marks == nullptr ? 0 : 1));
     LongMatchMemory memory;
+    const uint64_t bytes = capacity * sizeof(LongMatch) + words * sizeof(uint32_t);
+    if (bytes > device.memory().free_bytes() / kLongListMemoryPart) return memory;
     try {
         memory.matches = device.memory().allocate(capacity * sizeof(LongMatch), "matches of many rows");
         memory.words = device.memory().allocate(words * sizeof(uint32_t), "build rows of matches of many rows");

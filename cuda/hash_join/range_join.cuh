@@ -101,7 +101,7 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
 
   private:
     // Brings the columns of the unit's build rows to the list of long matches, if there is room, and marks ranges of
-    // several keys. In order of the ranges, so that lanes read neighbouring words.
+    // several keys. Rows lie in the order of the ranges, so that lanes read neighbouring words.
     __device__ void list_rows(const Ranges& ranges) {
         const LongMatchList& list = pass_.long_matches;
         const uint32_t rows = unit_.build_count;

@@ -199,7 +199,7 @@ auto kernel_for(bool repeated) {
     return repeated ? gather_repeated_kernel<kWords, Number> : gather_packs_kernel<kWords, Number>;
 }
 
-// of_rows: that places are of.
+// of_rows: rows of the relation that places belong to.
 template <int kWords>
 void launch_gather(Device& device, const PackGather& gather, uint64_t of_rows, uint32_t number_width) {
     const bool repeated = gather.count / kPackRepeatsMin >= of_rows;

@@ -23,9 +23,10 @@ namespace spillway::cuda { inline namespace radix_partitioning {
 
 namespace {
 
-// counts[top bits of the mixed key] over all rows that have a key. Bytes: the key column once; counters are in shared
-// memory until the block ends. kSliced: digits are cut into 2^slice_bits slices, of which each block counts one. Blocks
-// of all slices read the same keys at about the same time, so that most of those reads come from the L2 cache.
+// counts[top bits of the mixed key] over all rows that have a key. Bytes: the key column, once for each slice; counters
+// are in shared memory until the block ends. kSliced: digits are cut into 2^slice_bits slices, of which each block
+// counts one. Blocks of all slices read the same keys at about the same time, so that most of those reads come from the
+// L2 cache.
 template <int kKeyWords, bool kSliced>
 __global__ void __launch_bounds__(kHistogramThreads, kSliced ? 1 : 2)
     histogram_kernel(const typename MixedKey<kKeyWords>::Key* keys, const uint32_t* key_valid, uint64_t rows, int bits,

@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "equi_join/equi_join.hpp"
+#include "equi_join/radix_hash_join.hpp"
 #include "equi_join/range_filter.hpp"
 #include "gpu_test.hpp"
 #include "support/join_kinds.hpp"
@@ -160,28 +162,46 @@ GPU_TEST("range filter: joins leave out what it says, and keep what they must") 
     }
 }
 
-GPU_TEST("range filter: sides without the rows that it leaves out join as whole ones do") {
+GPU_TEST("range filter: joins that gather the rows with a partner, of any widths, packed and not") {
     cuda::Device& device = test_device();
     const uint64_t rows = full_suite() ? 30'000 : 3000;
-    // Of 20 keys of the probe side one is in the range, where every third key of the build side is met, or every one.
-    for (const uint64_t step : {3, 1}) {
-        const KeyedRelation build(repeated_keys(keys_from(1000, rows / 2, 1, test_seed()), 2, test_seed()), 4, {4, 8},
-                                  test_seed(), 0.1);
-        const KeyedRelation probe(keys_from(0, rows * 10 / step, step, test_seed()), 4, {8}, test_seed() + 1, 0.1);
+    // One of 20 keys of the probe side is in the range, where every third key of the build side is met, or every one;
+    // the last probe side has no key there.
+    for (const auto& [first, step] : std::vector<std::pair<uint64_t, uint64_t>>{{0, 3}, {0, 1}, {1 << 30, 1}}) {
+        const KeyedRelation build(repeated_keys(keys_from(1000, rows / 2, 1, test_seed()), 2, test_seed()), 4,
+                                  {4, 8, 1, 16, 2}, test_seed(), 0.1);
+        const KeyedRelation probe(keys_from(first, rows * 10 / step, step, test_seed()), 4, {8, 2, 1, 16},
+                                  test_seed() + 1, 0.1);
         for (const NamedJoinKind& named : kNamedJoinKinds) {
-            const cuda::FilteredSides sides =
-                cuda::filter_sides(device, build.device(), probe.device(), named.kind, 1, 1);
-            CHECK_EQ(sides.probe.memory.empty(), named.kind.keeps_unmatched_probe());
-            CHECK(sides.probe.memory.empty() == (sides.probe.relation.rows == probe.device().rows));
-            cuda::EquiJoin join;
-            join.kind = named.kind;
-            join.output = all_columns_and_presence(build, probe);
             const HostTable expected = expected_table(build, probe, named.kind);
-            join.expected_rows = expected.rows();
-            check_result(cuda::equi_join(device, sides.build.relation, sides.probe.relation, join), expected,
-                         named.name + std::string(", step ") + std::to_string(step));
+            for (const uint32_t words : {0U, 1U}) {
+                cuda::RadixJoinWish wish;
+                wish.kind = named.kind;
+                wish.output = all_columns_and_presence(build, probe);
+                wish.row_words_max = words;
+                wish.filter_rows_min = 1;
+                wish.gathered_rows_min = 1;
+                cuda::RadixHashJoin join(device, build.device(), probe.device(), wish);
+                CHECK_EQ(join.count(), expected.rows());
+                check_result(join.materialize(expected.rows(), cuda::OutputPlan::kOnePass), expected,
+                             named.name + std::string(", keys from ") + std::to_string(first) + " by " +
+                                 std::to_string(step) + (words == 0 ? ", whole rows" : ", packs"));
+            }
         }
     }
+}
+
+GPU_TEST("range filter: rows that are more than a sample expected are not gathered") {
+    cuda::Device& device = test_device();
+    // All keys of the probe side are in the range, for whose end the build side has a single key.
+    std::vector<uint64_t> keys = keys_from(0, 20'000, 1, test_seed());
+    keys[keys.size() / 2 + 1] = 1'000'000;  // no row of the sample
+    const KeyedRelation build(keys, 4, {4}, test_seed());
+    const KeyedRelation probe(keys_from(0, 50'000, 20, test_seed()), 4, {4}, test_seed());
+    const cuda::FilteredSides sides = cuda::filter_sides(device, build.device(), probe.device(), {}, 1, 1);
+    CHECK(sides.in_range.kept_share < cuda::kGatheredShareMax);
+    CHECK_EQ(sides.probe.relation.rows, probe.device().rows);
+    CHECK(sides.probe.memory.empty());
 }
 
 }  // namespace spillway::gpu_test
