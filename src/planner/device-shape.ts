@@ -56,7 +56,7 @@ export interface JoinShapeRequest {
 
 export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
     const { node, sides, payload, texts, counted, estimator, policy, algorithms } = request;
-    const { build, emit, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
+    const { build, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
     const probe = otherSide(build);
     const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
     const heaviest = (side: Side): number =>
@@ -91,6 +91,8 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
         probeHeaviestShare: heaviest(probe),
         counted,
         inner: emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe,
+        keepsBuild: keepUnmatchedBuild || (anti && emit === "buildOnce"),
+        keepsProbe: keepUnmatchedProbe || (anti && emit === "probeOnce"),
         algorithms
     };
 }

@@ -58,7 +58,7 @@ function joinShape({ workload, rows_out }) {
         arrayKeys: false,
         buildHeaviestShare: 1 / keys,
         probeHeaviestShare: zipfShare(zipf, keys),
-        inner: true
+        ...{ inner: true, keepsBuild: false, keepsProbe: false }
     };
 }
 

@@ -30,9 +30,8 @@ function gatherMs(memory: MemoryCost, rows: number, kept: number, widths: readon
 /** Build rows whose key a gathered probe row has, by a bit per key of the range (cuda/equi_join/range_filter.hpp). */
 function withPartner(shape: DeviceJoinShape, memory: MemoryCost, build: readonly number[], probed: number) {
     const { buildRows, buildKeyRange: range, keyBytes } = shape;
-    if (range === null || range > partnerKeysMax || buildRows < gatheredRowsMin || probed > gatheredShareMax * range) {
-        return { rows: buildRows, ms: 0 };
-    }
+    const isFew = range !== null && range <= partnerKeysMax && probed <= gatheredShareMax * range;
+    if (!isFew || shape.keepsBuild || buildRows < gatheredRowsMin) return { rows: buildRows, ms: 0 };
     const kept = -Math.expm1(-probed / range);
     const marksMs = memory.sequential(probed * keyBytes) + memory.randomInserts(probed, range / 8);
     const looksMs = memory.sequential(buildRows * keyBytes) + memory.randomReads(buildRows, range / 8);
@@ -47,8 +46,8 @@ export function filteredSides(
     build: readonly number[],
     probe: readonly number[]
 ): FilteredSides {
-    const { buildRows, probeRows, inRangeShare: kept, keyBytes, inner } = shape;
-    const asked = inner && probeRows >= rangeFilterRowsMin && buildRows <= rangeFilterBuildMax * probeRows;
+    const { buildRows, probeRows, inRangeShare: kept, keyBytes, keepsProbe } = shape;
+    const asked = !keepsProbe && probeRows >= rangeFilterRowsMin && buildRows <= rangeFilterBuildMax * probeRows;
     const steps = asked ? askedSteps : 0;
     if (!asked || 1 - kept < rangeFilterShareMin) return { buildRows, probeRows, ms: 0, steps };
     const keysMs = memory.sequential((buildRows + probeRows) * keyBytes);

@@ -34,6 +34,9 @@ export interface DeviceJoinShape {
     readonly counted?: boolean;
     /** Pairs alone come out: no rows without a partner, and none that come once for all their partners. */
     readonly inner: boolean;
+    /** Rows of a side that have no partner are in the result. */
+    readonly keepsBuild: boolean;
+    readonly keepsProbe: boolean;
     /** Algorithms that may be chosen; all that can do the join if left out. */
     readonly algorithms?: readonly string[];
 }

@@ -25,6 +25,8 @@ function joinOf(more: Partial<DeviceJoinShape> = {}): DeviceJoinShape {
         arrayKeys: false,
         buildHeaviestShare: 1 / shape.buildRows,
         probeHeaviestShare: 1 / shape.probeRows,
+        keepsBuild: false,
+        keepsProbe: false,
         ...shape
     };
 }
@@ -146,7 +148,10 @@ describe("a join", () => {
         expect(few!.transformMs).toBeLessThan(quarter!.transformMs);
         // Keys that miss within the range are moved like all others, and so are rows that an outer join keeps.
         expect(of({ matchRatio: 0.25 }).transformMs).toBe(all!.transformMs);
-        expect(of({ matchRatio: 0.25, inRangeShare: 0.25, inner: false }).transformMs).toBe(all!.transformMs);
+        expect(of({ matchRatio: 0.25, inRangeShare: 0.25, keepsProbe: true }).transformMs).toBe(all!.transformMs);
+        const kept = of({ matchRatio: 0.0625, inRangeShare: 0.0625, buildKeyRange: rows, keepsBuild: true });
+        const left = of({ matchRatio: 0.0625, inRangeShare: 0.0625, buildKeyRange: rows });
+        expect(left.transformMs).toBeLessThan(kept.transformMs * 0.9);
         // Of few rows nobody asks, nor where nearly all are in the range.
         const small = { buildRows: 2 ** 20, probeRows: 2 ** 20, matchRatio: 0.25 };
         expect(of({ ...small, inRangeShare: 0.25 }).transformMs).toBe(of(small).transformMs);

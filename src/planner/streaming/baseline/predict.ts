@@ -61,7 +61,9 @@ function kernelsMs({ rows, layout, profile, sink }: JoinLoad, chunkRows: number,
                     inRangeShare: 1,
                     keyBytes,
                     counted: isCounted,
-                    inner: true
+                    inner: true,
+                    keepsBuild: false,
+                    keepsProbe: false
                 },
                 ...{ buildPayload: isCounted ? [] : buildWidths, probePayload: isCounted ? [] : probeWidths },
                 ...{ uniqueBuildKeys: true, buildKeyRange: null, arrayKeys: false },
