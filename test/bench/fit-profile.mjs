@@ -13,8 +13,8 @@ import { useOf } from "./gpu-drawn.mjs";
 import { built, readCells, root, shapeOf } from "./model-shapes.mjs";
 
 const help = `node test/bench/fit-profile.mjs [options]
-  --results FILE   default: in-core-picks.json, in-core-wide.json and in-core-skew.json of docs/results/h200, as far as
-                   they are there; may be said several times
+  --results FILE   default: in-core-picks.json, in-core-wide.json, in-core-skew.json and in-core-group-by.json of
+                   docs/results/h200, as far as they are there; may be said several times
   --profile FILE   default: configs/machines/h200.yaml
   --write          changes the profile; without it the fit is printed`;
 
@@ -155,16 +155,19 @@ export async function phasesBy(speeds) {
     const { MemoryCost } = await built("planner/device-cost/memory-cost.js");
     const { joinPhases } = await built("planner/device-cost/join-cost.js");
     const { groupPhases, hashSlices } = await built("planner/device-cost/group-cost.js");
+    const { canGroup } = await built("planner/device-cost/choose-algorithm.js");
     const memory = new MemoryCost(speeds);
     return (operator, algorithm, shape) => {
         if (operator === "join") return joinPhases(algorithm, shape, memory);
+        // Nor what no planner takes it for, as a first attempt is in vain there.
+        if (algorithm === "sgb-ur" && !canGroup(algorithm, shape)) return undefined;
         // Groups that fit no block's shared memory are another algorithm's, by which hgb is not judged.
         if (algorithm === "hgb" && hashSlices(shape, memory) === undefined) return undefined;
         return groupPhases(algorithm, shape, memory);
     };
 }
 
-const usual = ["picks", "wide", "skew"]
+const usual = ["picks", "wide", "skew", "group-by"]
     .map((name) => join(root, `docs/results/h200/in-core-${name}.json`))
     .filter((file) => existsSync(file));
 

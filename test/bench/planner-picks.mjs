@@ -11,7 +11,7 @@ import { useOf } from "./gpu-drawn.mjs";
 import { algorithmName, built, readCells, root, shapeOf, withSamples } from "./model-shapes.mjs";
 
 const help = `node test/bench/planner-picks.mjs [options]
-  --results FILE    default: docs/results/h200/in-core-grid.json
+  --results FILE    default: docs/results/h200/in-core-picks.json
   --profile FILE    speeds to predict with (default: those that the package has for the GPU of the results)
   --within 0.1      a pick is good if it took at most this share longer than the fastest
   --least 0.9       share of cells whose pick has to be good
@@ -105,7 +105,7 @@ async function main() {
     const word = { type: "string" };
     const { values } = parseArgs({
         options: {
-            results: { ...word, default: join(root, "docs/results/h200/in-core-grid.json") },
+            results: { ...word, default: join(root, "docs/results/h200/in-core-picks.json") },
             profile: word,
             within: { ...word, default: "0.1" },
             least: { ...word, default: "0.9" },
