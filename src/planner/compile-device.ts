@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineProfile } from "../machine/profile.js";
+import type { DeviceJoinAlgorithm } from "../model/algorithms.js";
+import type { DeviceChoice } from "../plan/device-choice.js";
 import type { DeviceAggregate, DeviceJoinColumn, DeviceJoinDescription, TableStage } from "../plan/device-stages.js";
 import type {
     GroupNode,
@@ -11,7 +13,13 @@ import type {
     LogicalNode
 } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
-import { groupCandidates, joinCandidates, operationText, piecesAlgorithm } from "./device-candidates.js";
+import {
+    groupCandidates,
+    joinCandidates,
+    operationText,
+    piecesAlgorithm,
+    type JoinCandidates
+} from "./device-candidates.js";
 import {
     addSlot,
     aggregateSlot,
@@ -27,11 +35,11 @@ import {
     slotType,
     type Slot
 } from "./device-support.js";
-import { chooseDeviceGroupBy, chooseDeviceJoin } from "./device-cost/choose-algorithm.js";
+import { chooseDeviceGroupBy, chooseDeviceJoin, rankOf } from "./device-cost/choose-algorithm.js";
 import { rowNumberBytes } from "./device-cost/memory-cost.js";
 import { groupShape, joinShape } from "./device-shape.js";
 import type { Estimator } from "./estimates.js";
-import { otherSide, type Side } from "./join-sides.js";
+import { joinSidesFrom, otherSide, type JoinSides, type Side } from "./join-sides.js";
 import { sampledKeys } from "./perfect-keys.js";
 import type { Policy } from "./policy.js";
 
@@ -69,6 +77,11 @@ export interface DeviceCompileRequest {
 }
 
 const offsetBytes = 8;
+
+type JoinChoice = DeviceChoice<DeviceJoinAlgorithm>;
+
+/** Share of the smaller build side's time that the other one's may take at most to be built on. */
+const otherSideRank = 0.9;
 
 /** Stages and tables of one plan for the GPU. Every method throws NotOnDevice where there is no way. */
 export class DeviceDraft {
@@ -185,16 +198,34 @@ export class DeviceDraft {
         };
     }
 
-    #join(node: JoinNode, needed: readonly Slot[], countOnly: boolean): number | null {
-        const { estimator, policy, profile } = this.request;
+    /**
+     * Build side and algorithm of a join. The other side than the smaller one is built on where that is faster by a
+     * tenth at least, as it is where that side's keys come once each and the smaller one's do not.
+     */
+    #joinChoice(node: JoinNode, needed: readonly Slot[], countOnly: boolean): JoinCandidates & { choice: JoinChoice } {
+        const { estimator, policy, profile, plain, root } = this.request;
         const columns = needed.map(({ column }) => column);
-        const { sides, algorithms, chosenBy, firstKey, keyRange } = joinCandidates(
-            node,
-            columns,
-            estimator,
-            policy,
-            this.request.plain
-        );
+        const candidates = joinCandidates(node, columns, estimator, policy, plain);
+        const payloads = (texts: boolean): Record<Side, readonly number[]> => ({
+            left: this.#payload(node, needed, "left", texts),
+            right: this.#payload(node, needed, "right", texts)
+        });
+        const [payload, texts] = [payloads(false), payloads(true)];
+        const inPieces = this.request.inPieces && node === root;
+        const algorithms = inPieces ? [piecesAlgorithm] : candidates.algorithms;
+        const of = { node, payload, texts, counted: countOnly, estimator, policy, algorithms };
+        const choiceOf = (sides: JoinSides): JoinChoice => chooseDeviceJoin(joinShape({ ...of, sides }), profile);
+        const choice = choiceOf(candidates.sides);
+        if (algorithms.length === 1 || node.hints.buildSide !== undefined) return { ...candidates, choice };
+        const others = joinSidesFrom(node, otherSide(candidates.sides.build));
+        const other = choiceOf(others);
+        if (rankOf(other) > rankOf(choice) * otherSideRank) return { ...candidates, choice };
+        return { ...candidates, sides: others, choice: other };
+    }
+
+    #join(node: JoinNode, needed: readonly Slot[], countOnly: boolean): number | null {
+        const { estimator } = this.request;
+        const { sides, algorithms, chosenBy, firstKey, keyRange, choice } = this.#joinChoice(node, needed, countOnly);
         const { build, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
         const probe = otherSide(build);
         const tables = { left: 0, right: 0 };
@@ -209,16 +240,7 @@ export class DeviceDraft {
                 );
             });
         const rows = estimator.of(node).rows;
-        const payloads = (texts: boolean): Record<Side, readonly number[]> => ({
-            left: this.#payload(node, needed, "left", texts),
-            right: this.#payload(node, needed, "right", texts)
-        });
-        const [payload, texts] = [payloads(false), payloads(true)];
         const inPieces = this.request.inPieces && node === this.request.root;
-        const among = inPieces ? [piecesAlgorithm] : algorithms;
-        const of = { node, sides, payload, texts, counted: countOnly };
-        const shape = joinShape({ ...of, estimator, policy, algorithms: among });
-        const choice = chooseDeviceJoin(shape, profile);
         const named = chosenBy === "user" ? algorithms[0] : undefined;
         const algorithm = named ?? choice.algorithm;
         const spec: DeviceJoinDescription = {

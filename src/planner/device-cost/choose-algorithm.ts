@@ -22,7 +22,7 @@ import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
 export function canJoin(name: DeviceJoinAlgorithm, shape: DeviceJoinShape): boolean {
     if (name === "phj-gftr") return false;
     if (name !== "npj" && name !== "npj-perfect") return true;
-    if (!shape.inner || !shape.uniqueBuildKeys) return false;
+    if (!shape.uniqueBuildKeys) return false;
     return name === "npj" || (shape.arrayKeys && shape.buildKeyRange !== null);
 }
 
@@ -32,7 +32,7 @@ export function canJoin(name: DeviceJoinAlgorithm, shape: DeviceJoinShape): bool
  * some five times as long as to join them, and joined by another algorithm. 6 / 55 is what such a choice must gain.
  */
 const refusalRisk: Readonly<Record<string, number>> = { "npj-perfect": 1.1 };
-function rankOf({ algorithm, predictedMs }: { algorithm: string; predictedMs: number }): number {
+function candidateRank({ algorithm, predictedMs }: { algorithm: string; predictedMs: number }): number {
     return predictedMs * (refusalRisk[algorithm] ?? 1);
 }
 
@@ -113,7 +113,7 @@ function candidatesOf<Name extends string>(
             const phases = phasesOf(algorithm);
             return { algorithm, phases, predictedMs: totalMs(phases) };
         })
-        .sort((a, b) => rankOf(a) - rankOf(b));
+        .sort((a, b) => candidateRank(a) - candidateRank(b));
 }
 
 function reasonOf<Name extends string>(sorted: readonly Candidate<Name>[], tree: TreeAnswer<Name>): string {
@@ -135,6 +135,11 @@ function chosen<Name extends string>(sorted: readonly Candidate<Name>[], tree: T
         candidates: sorted.map(({ algorithm, predictedMs }) => ({ algorithm, predictedMs })),
         reason: reasonOf(sorted, tree)
     };
+}
+
+/** What a choice is compared with another one by: the less, the better. */
+export function rankOf({ candidates: [first] }: DeviceChoice<string>): number {
+    return first === undefined ? Infinity : candidateRank(first);
 }
 
 /** The join with the least predicted time among those that can run. */

@@ -19,7 +19,14 @@ class PredictedRuns {
     join(algorithm: DeviceJoinAlgorithm, more: Partial<DeviceJoinShape> = {}): Phases {
         const { buildRows = rows, probeRows = rows } = more;
         const keys = { keyBytes: 4, uniqueBuildKeys: true, buildKeyRange: null, arrayKeys: false };
-        const shape = { pairs: probeRows, matchRatio: 1, ...keys };
+        const shape = {
+            pairs: probeRows,
+            matchRatio: 1,
+            inRangeShare: 1,
+            keepsBuild: false,
+            keepsProbe: false,
+            ...keys
+        };
         const columns = { buildPayload: [4, 4], probePayload: [4, 4] };
         const heaviest = { buildHeaviestShare: 0, probeHeaviestShare: 0, inner: true, algorithms: [algorithm] };
         const all = { buildRows, probeRows, ...shape, ...columns, ...heaviest, ...more };
