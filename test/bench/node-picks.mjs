@@ -203,32 +203,30 @@ function shapesOf(runtime, options) {
 async function main() {
     const options = readOptions();
     const runtime = await openRuntime({ device: "gpu", memory: { device: options.memory, host: "60GiB" } });
+    const device = runtime.devices().find(({ kind }) => kind === "gpu")?.name;
+    const told = { device, date: new Date().toISOString().slice(0, 10), commit: options.commit };
     const records = [];
+    // What is measured stays so, should the time for all of it end.
+    const keep = () => {
+        if (options.record === undefined) return;
+        const all = records.map((record) => ({ ...record, ...told }));
+        writeFileSync(options.record, `${JSON.stringify(all, null, 4)}\n`);
+    };
     for (const shape of shapesOf(runtime, options)) {
         const record = await measure(await shape(), options);
         if (record === undefined) continue;
         records.push(record);
+        keep();
         const { workload, pick, pick_ms, best, best_ms, ratio, predicted_ms, verified } = record;
         const told = `${pick} ${pick_ms} ms (stage planned ${predicted_ms}), best ${best} ${best_ms}, ratio ${ratio}`;
         process.stderr.write(`${workload.name}: ${told}${verified ? "" : ", ROWS DIFFER"}\n`);
     }
-    const device = runtime.devices().find(({ kind }) => kind === "gpu")?.name;
     await runtime.close();
     const good = records.filter(({ ratio }) => ratio <= 1.1).length;
     const far = records.filter(({ ratio }) => ratio > 1.3).length;
     process.stdout.write(`seed ${options.seed}: ${good} of ${records.length} picks within 1.1 of the best, `);
     process.stdout.write(`${far} beyond 1.3\n`);
     if (records.some(({ verified }) => !verified)) process.exitCode = 1;
-    if (options.record === undefined) return;
-    const told = { device, date: new Date().toISOString().slice(0, 10), commit: options.commit };
-    writeFileSync(
-        options.record,
-        `${JSON.stringify(
-            records.map((record) => ({ ...record, ...told })),
-            null,
-            4
-        )}\n`
-    );
 }
 
 await main();
