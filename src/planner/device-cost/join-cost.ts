@@ -7,6 +7,7 @@ import { phaseWork, type PhaseCounts, type PhaseWork } from "./phase-work.js";
 import { filteredSides } from "./range-filter-cost.js";
 import {
     hotShare,
+    hottestShare,
     packedRowBytes,
     packRowBytes,
     sectorBytes,
@@ -115,7 +116,8 @@ function npj(context: Context, perfect: boolean): PhaseWork {
     const looks = perfect ? shape.inRangeShare : shape.matchRatio * 1.1 + (1 - shape.matchRatio) * 1.4;
     const chains = perfect ? 0 : Math.max(0, pairs - probeRows) / memory.speeds.deviceCachedReadsPerMs;
     // All columns of a build row are gathered at once.
-    const near = { hotShare: hot, with: sumOf(buildPayload) };
+    const hottest = hottestShare(shape.probeHeaviestShare);
+    const near = { hotShare: hot, hottestShare: hottest, with: sumOf(buildPayload) };
     const build = buildPayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, buildRows, w, near), 0);
     // Probe rows come in their order, and so do their columns.
     const probe = probePayload.reduce((ms, w) => ms + memory.clusteredGather(pairs, probeRows, w), 0);
@@ -123,7 +125,9 @@ function npj(context: Context, perfect: boolean): PhaseWork {
     const looksAtKeys = perfect ? 2 : 1;
     const insertMs = memory.sequential(tableBytes + buildRows * keyBytes * looksAtKeys) + insert;
     const searchMs =
-        memory.sequential(probeRows * keyBytes) + memory.randomReads(probeRows * looks, tableBytes, hot) + chains;
+        memory.sequential(probeRows * keyBytes) +
+        memory.randomReads(probeRows * looks, tableBytes, hot, hottest) +
+        chains;
     const texts = gatherTexts(context);
     const writeMs = build + probe + texts + memory.sequential(shape.counted === true ? 0 : pairs * keyBytes);
     // As reports have it: nothing is transformed, and what writes the rows of an inner join is the search itself.
@@ -156,6 +160,9 @@ function matchPartitions({ shape, memory }: Context, probeRows: number, bytes: n
  */
 const repeatedNarrow = 5;
 
+/** Build rows that a probe row matches from which on they are many (cuda/hash_join/join_policy.hpp). */
+const longMatchRows = 512;
+
 /** Columns whose values share the words of rows with others. */
 const narrowColumns = (payload: readonly number[]): number => payload.filter((width) => width < 4).length;
 
@@ -183,7 +190,10 @@ function moveWhole({ shape, memory }: Context, rows: number, payload: readonly n
     const rowBytes = packedRowBytes(keyBytes, payload);
     const transformMs = memory.partition(rows, keyBytes, keyBytes + sumOf(payload), rowBytes, passes);
     const none = { materializeMs: 0, packs: 0, packed: 0 };
-    const direct = payload.length + narrowColumns(payload) * (shape.uniqueBuildKeys ? 1 : repeatedNarrow);
+    // A kernel of their own writes rows with many matches, whole lines at a time.
+    const isLong = shape.pairs >= longMatchRows * Math.max(1, shape.probeRows * shape.matchRatio);
+    const narrow = shape.uniqueBuildKeys || isLong ? 1 : repeatedNarrow;
+    const direct = payload.length + narrowColumns(payload) * narrow;
     return { rowBytes, transformMs, pairBytes: sumOf(payload), direct, ...none };
 }
 
