@@ -198,12 +198,16 @@ export class DeviceDraft {
         };
     }
 
+    #isInPieces(node: JoinNode): boolean {
+        return this.request.inPieces && node === this.request.root;
+    }
+
     /**
      * Build side and algorithm of a join. The other side than the smaller one is built on where that is faster by a
      * tenth at least, as it is where that side's keys come once each and the smaller one's do not.
      */
     #joinChoice(node: JoinNode, needed: readonly Slot[], countOnly: boolean): JoinCandidates & { choice: JoinChoice } {
-        const { estimator, policy, profile, plain, root } = this.request;
+        const { estimator, policy, profile, plain } = this.request;
         const columns = needed.map(({ column }) => column);
         const candidates = joinCandidates(node, columns, estimator, policy, plain);
         const payloads = (texts: boolean): Record<Side, readonly number[]> => ({
@@ -211,8 +215,7 @@ export class DeviceDraft {
             right: this.#payload(node, needed, "right", texts)
         });
         const [payload, texts] = [payloads(false), payloads(true)];
-        const inPieces = this.request.inPieces && node === root;
-        const algorithms = inPieces ? [piecesAlgorithm] : candidates.algorithms;
+        const algorithms = this.#isInPieces(node) ? [piecesAlgorithm] : candidates.algorithms;
         const of = { node, payload, texts, counted: countOnly, estimator, policy, algorithms };
         const choiceOf = (sides: JoinSides): JoinChoice => chooseDeviceJoin(joinShape({ ...of, sides }), profile);
         const choice = choiceOf(candidates.sides);
@@ -240,7 +243,7 @@ export class DeviceDraft {
                 );
             });
         const rows = estimator.of(node).rows;
-        const inPieces = this.request.inPieces && node === this.request.root;
+        const inPieces = this.#isInPieces(node);
         const named = chosenBy === "user" ? algorithms[0] : undefined;
         const algorithm = named ?? choice.algorithm;
         const spec: DeviceJoinDescription = {

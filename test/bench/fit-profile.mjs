@@ -6,7 +6,7 @@
  * workloads that are drawn, those that models are judged by are left out. Exit code 2: there is nothing to fit to.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { parseArgs } from "node:util";
 
 import { useOf } from "./gpu-drawn.mjs";
@@ -16,7 +16,8 @@ const help = `node test/bench/fit-profile.mjs [options]
   --results FILE   default: in-core-picks.json, in-core-wide.json, in-core-skew.json and in-core-group-by.json of
                    docs/results/h200, as far as they are there; may be said several times
   --profile FILE   default: configs/machines/h200.yaml
-  --write          changes the profile; without it the fit is printed`;
+  --write          changes the profile; without it the fit is printed
+Models are those of the built package: whoever changes them builds it first, and again when the profile is written.`;
 
 const phaseKeys = { transform: "transformMs", match: "matchMs", materialize: "materializeMs" };
 const phases = Object.keys(phaseKeys);
@@ -185,7 +186,7 @@ async function main() {
     const { readProfile } = await built("machine/profile.js");
     const cells = new Map(values.results.flatMap((file) => [...readCells(file)]));
     const fits = fitAlgorithms(cells, await phasesBy(readProfile(values.profile)));
-    const files = values.results.map((file) => (file.startsWith(root) ? file.slice(root.length) : "results"));
+    const files = values.results.map((file) => (file.startsWith(root) ? basename(file, ".json") : "results"));
     if (Object.keys(fits).length === 0)
         throw new Error(`${files.join(", ")} has no record of an algorithm with a model.`);
     const text = fitsText(fits, files.join(", "));

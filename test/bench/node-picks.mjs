@@ -218,8 +218,8 @@ async function main() {
         records.push(record);
         keep();
         const { workload, pick, pick_ms, best, best_ms, ratio, predicted_ms, verified } = record;
-        const told = `${pick} ${pick_ms} ms (stage planned ${predicted_ms}), best ${best} ${best_ms}, ratio ${ratio}`;
-        process.stderr.write(`${workload.name}: ${told}${verified ? "" : ", ROWS DIFFER"}\n`);
+        const line = `${pick} ${pick_ms} ms (stage planned ${predicted_ms}), best ${best} ${best_ms}, ratio ${ratio}`;
+        process.stderr.write(`${workload.name}: ${line}${verified ? "" : ", ROWS DIFFER"}\n`);
     }
     await runtime.close();
     const good = records.filter(({ ratio }) => ratio <= 1.1).length;

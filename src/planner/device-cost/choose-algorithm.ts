@@ -16,7 +16,8 @@ import { phaseNames, phases, type PhaseName, type PhaseWork } from "./phase-work
 import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
 
 /**
- * What the no-partitioning joins are not taken for: long chains of equal keys, and arrays that may be refused.
+ * What the no-partitioning joins are not taken for: long chains of equal keys, and arrays that the GPU is
+ * likely to refuse.
  * phj-gftr is taken by name alone: it was the fastest of none of 120 joins that were drawn at random.
  */
 export function canJoin(name: DeviceJoinAlgorithm, shape: DeviceJoinShape): boolean {

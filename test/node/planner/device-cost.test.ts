@@ -157,7 +157,7 @@ describe("a join", () => {
         const kept = of({ matchRatio: 0.0625, inRangeShare: 0.0625, buildKeyRange: rows, keepsBuild: true });
         const left = of({ matchRatio: 0.0625, inRangeShare: 0.0625, buildKeyRange: rows });
         expect(left.transformMs).toBeLessThan(kept.transformMs * 0.9);
-        // Of few rows nobody asks, nor where nearly all are in the range.
+        // Nobody asks where rows are few, and nothing is left out where nearly all are in the range.
         const small = { buildRows: 2 ** 20, probeRows: 2 ** 20, matchRatio: 0.25 };
         expect(of({ ...small, inRangeShare: 0.25 }).transformMs).toBe(of(small).transformMs);
         expect(of({ matchRatio: 0.8, inRangeShare: 0.8 }).transformMs).toBe(all!.transformMs);
