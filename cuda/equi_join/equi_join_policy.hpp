@@ -31,18 +31,30 @@ constexpr uint32_t kSampleRows = 1024;
 constexpr double kRangeFilterShareMin = 0.25;
 constexpr uint64_t kRangeFilterRowsMin = 1ULL << 22;
 constexpr uint64_t kRangeFilterBuildMax = 2;
-// Up to this share of enough probe rows, by that sample, are gathered column by column before they are partitioned, as
-// passes read all rows of a tile, whichever stay. H200, 2^27 x 2^27 rows of 12 bytes: 10 % within the range 4.78 and
-// 4.53 ms, 6.25 % 4.69 and 4.27; 2^26 x 2^26 with 12 + 12 columns and 6.25 % 5.79 and 5.45, 25 % 7.27 and 7.70. A wait
-// for the device and a kernel per column more: 2^22 x 2^22 with 6.25 % 0.41 and 0.49.
-constexpr double kGatheredShareMax = 0.125;
-constexpr double kGatheredShareLimit = 0.25;  // where more than that stay after all, they are not gathered
+// Few of enough probe rows, by that sample, are gathered column by column before they are partitioned, as passes read
+// all rows of a tile, whichever stay. A wait for the device and a kernel per column more: 2^22 x 2^22 with 6.25 % 0.41
+// and 0.49. Then build rows whose key none of them has are left out as well, where so few stay of them too, and the
+// range has no more keys than the L2 cache has bits for. How many are few depends on the bytes that passes move of a
+// row, and on whether the build side gets smaller too. H200, without and with, 2^27 x 2^27 rows of so many bytes, both
+// sides: 12, 10 % within the range 4.78 and 3.56 ms, 20 % 5.08 and 4.82, 25 % 5.17 and 5.31; 16, 20 % 6.00 and 5.50,
+// 25 % 6.10 and 6.15; with 8-byte keys 6.77 and 6.29; 20, 25 % 7.36 and 6.91, 35 % 7.87 and 8.36; 24, 9.30 and 7.76,
+// 9.79 and 9.40; 2^26 x 2^26 rows of 52 bytes, 25 % 7.21 and 6.79, 35 % 8.09 and 8.51. The probe side alone: 2^27 x
+// 2^27 rows of 12 bytes, 10 % 4.78 and 4.53, 2^25 x 2^27 of 28 bytes, 25 % 6.14 and 5.89, 35 % 6.84 and 6.90; packs of
+// 52 bytes, 2^26 x 2^26, 6.25 % 5.79 and 5.45, 2^25 x 2^26, 20 % 3.43 and 3.96.
+constexpr double kGatheredShareMax = 0.125;     // of any row
+constexpr double kGatheredWideShareMax = 0.29;  // of rows of so many bytes
+constexpr uint64_t kGatheredWideRowBytes = 20;
+// If both sides get smaller: of any row, and of rows of so many bytes.
+constexpr double kGatheredBothShareMax = 0.22;
+constexpr uint64_t kGatheredBothWideRowBytes = 16;
+constexpr double gathered_share_max(uint64_t row_bytes, bool both_sides) {
+    if (both_sides) return row_bytes >= kGatheredBothWideRowBytes ? kGatheredWideShareMax : kGatheredBothShareMax;
+    const bool packed = row_bytes > kWholeRowWordsMax * sizeof(uint32_t);
+    return row_bytes >= kGatheredWideRowBytes && !packed ? kGatheredWideShareMax : kGatheredShareMax;
+}
+constexpr double kGatheredShareSlack = 2;  // where so many times that share stay after all, they are not gathered
 constexpr uint64_t kGatheredRowsMin = 1ULL << 25;
-// Then build rows whose key none of them has are left out as well, where so few stay of them too, and the range has no
-// more keys than the L2 cache has bits for. H200, without and with: 2^27 x 2^27 rows of 12 bytes, 10 % of the probe
-// rows within the range 4.52 and 3.56 ms, 6.25 % 4.28 and 3.15; of 24 bytes 7.40 and 3.99; 2^26 x 2^26, 12 + 12
-// columns, 5.50 and 3.32. Where a fourth of 2^25 build rows stay, which are not gathered, 1.97 and 2.08.
-constexpr uint64_t kPartnerKeysMax = 1ULL << 28;
+constexpr uint64_t kPartnerKeysMax = 1ULL << 28;  // of the range
 constexpr int kRangeFilterThreads = 256;
 constexpr int kRangeFilterBlocks = 8;  // per multiprocessor
 constexpr int kRangeFilterRows = 8;    // of a thread, under way together

@@ -21,11 +21,17 @@ __device__ Key greater_of(Key a, Key b) {
     return a < b ? b : a;
 }
 
+// Of kSampleRows probe rows; others have no key.
+struct RangeSample {
+    uint32_t outside = 0;
+    uint32_t inside = 0;
+};
+
 // One block. Counts the probe keys of a sample that lie outside of the range of a sample of build keys, by unsigned
 // order or by signed order, whichever leaves more of them out. Reads kSampleRows keys of each side, 32 bytes each.
 template <class Key>
 __global__ void __launch_bounds__(kSampleRows)
-    sample_range_kernel(const KeyRows<Key> build, const KeyRows<Key> probe, uint32_t* outside) {
+    sample_range_kernel(const KeyRows<Key> build, const KeyRows<Key> probe, RangeSample* sample) {
     constexpr Key kFlips[2] = {0, static_cast<Key>(Key{1} << (8 * sizeof(Key) - 1))};
     constexpr Key kMost = static_cast<Key>(~Key{0});
     __shared__ Key low[2][kSampleRows / kWarpThreads];
@@ -61,7 +67,9 @@ __global__ void __launch_bounds__(kSampleRows)
         const Key key = static_cast<Key>(probe_key ^ kFlips[order]);
         found[order] = __syncthreads_count(has_probe && (key < least || key > most));
     }
-    if (threadIdx.x == 0) *outside = static_cast<uint32_t>(max(found[0], found[1]));
+    const int keys = __syncthreads_count(has_probe);
+    const int outside = max(found[0], found[1]);
+    if (threadIdx.x == 0) *sample = {static_cast<uint32_t>(outside), static_cast<uint32_t>(keys - outside)};
 }
 
 // Keys from `first` on, modulo their width.
@@ -132,17 +140,15 @@ KeyRows<Key> keys_of(const DeviceRelation& relation) {
     return {static_cast<const Key*>(relation.key.data), relation.key_valid, relation.rows};
 }
 
-// Returns how many of kSampleRows probe rows.
 template <class Key>
-uint32_t sampled_outside(Device& device, const DeviceRelation& build, const DeviceRelation& probe) {
-    const Allocation memory = device.memory().allocate(sizeof(uint32_t), "sample of keys");
+RangeSample sample_range(Device& device, const DeviceRelation& build, const DeviceRelation& probe) {
+    const Allocation memory = device.memory().allocate(sizeof(RangeSample), "sample of keys");
     launch(sample_range_kernel<Key>, dim3(1), dim3(kSampleRows), 0, device.stream(), keys_of<Key>(build),
-           keys_of<Key>(probe), memory.as<uint32_t>());
-    uint32_t outside = 0;
-    SPILLWAY_CUDA_CHECK(
-        cudaMemcpyAsync(&outside, memory.as(), sizeof outside, cudaMemcpyDeviceToHost, device.stream()));
+           keys_of<Key>(probe), memory.as<RangeSample>());
+    RangeSample sample;
+    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&sample, memory.as(), sizeof sample, cudaMemcpyDeviceToHost, device.stream()));
     device.synchronize();
-    return outside;
+    return sample;
 }
 
 template <class Key, class Holds>
@@ -157,14 +163,15 @@ Allocation rows_that(Device& device, const DeviceRelation& side, const Holds& ho
 
 template <class Key>
 RowsInRange filter(Device& device, const DeviceRelation& build, const DeviceRelation& probe) {
-    const double outside_share = static_cast<double>(sampled_outside<Key>(device, build, probe)) / kSampleRows;
-    if (outside_share < kRangeFilterShareMin) return {};
+    const RangeSample sample = sample_range<Key>(device, build, probe);
+    if (sample.outside < kRangeFilterShareMin * kSampleRows) return {};
     const KeyRange range = find_key_range(device, build);
     // There is nothing to join without a key, and nothing to leave out where the range has room for all.
     if (range.keys == 0 || range.keys == ~uint64_t{0}) return {};
     device.check_cancelled();
     const InRange<Key> is_in{static_cast<Key>(range.first), static_cast<Key>(range.keys - 1)};
-    return {rows_that<Key>(device, probe, is_in, "rows within the range"), 1 - outside_share, range};
+    return {rows_that<Key>(device, probe, is_in, "rows within the range"),
+            static_cast<double>(sample.inside) / kSampleRows, range};
 }
 
 template <class Key>
@@ -181,6 +188,12 @@ Allocation partners(Device& device, const DeviceRelation& build, const DeviceRel
     return rows_that<Key>(device, build, IsMarked<Key>{first, marks.as<const uint32_t>()}, "rows with a partner");
 }
 
+uint64_t row_bytes(const DeviceRelation& relation) {
+    uint64_t bytes = relation.key.width;
+    for (const DeviceColumn& column : relation.columns) bytes += column.width;
+    return bytes;
+}
+
 }  // namespace
 
 RowsInRange rows_in_range(Device& device, const DeviceRelation& build, const DeviceRelation& probe, uint64_t rows_min) {
@@ -190,15 +203,15 @@ RowsInRange rows_in_range(Device& device, const DeviceRelation& build, const Dev
 }
 
 KeptRows keep_rows(Device& device, const DeviceRelation& relation, const Allocation& bits, double kept_share,
-                   uint64_t gathered_rows_min) {
+                   double share_max, uint64_t gathered_rows_min) {
     KeptRows kept;
     kept.relation = relation;
     kept.relation.key_valid = bits.as<const uint32_t>();
-    if (kept_share > kGatheredShareMax || relation.rows < gathered_rows_min) return kept;
+    if (kept_share > share_max || relation.rows < gathered_rows_min) return kept;
     const PhaseScope transform(device, Phase::kTransform);
     const RowList list = list_rows(device, {kept.relation.key_valid, relation.rows}, row_number_width(relation.rows));
     // A column of no rows has no data, which would mean row numbers; and who expected few may have been wrong.
-    const auto most = static_cast<uint64_t>(kGatheredShareLimit * static_cast<double>(relation.rows));
+    const auto most = static_cast<uint64_t>(kGatheredShareSlack * share_max * static_cast<double>(relation.rows));
     if (list.count == 0 || list.count > most) return kept;
     const auto gather = [&](const DeviceColumn& column) {
         kept.memory.push_back(device.memory().allocate(list.count * column.width, "rows that are kept"));
@@ -227,15 +240,18 @@ FilteredSides filter_sides(Device& device, const DeviceRelation& build, const De
     if (kind.keeps_unmatched_probe()) return sides;
     sides.in_range = rows_in_range(device, build, probe, rows_min);
     if (!sides.in_range) return sides;
-    sides.probe = keep_rows(device, probe, sides.in_range.bits, sides.in_range.kept_share, gathered_rows_min);
-    const bool gathered = !sides.probe.memory.empty();
     const KeyRange& range = sides.in_range.range;
-    const uint64_t probe_rows = sides.probe.relation.rows;
-    if (!gathered || probe_rows == 0 || kind.keeps_unmatched_build() || build.rows < gathered_rows_min) return sides;
-    const double keys_share = static_cast<double>(probe_rows) / static_cast<double>(range.keys);
-    if (range.keys > kPartnerKeysMax || keys_share > kGatheredShareMax) return sides;
+    const double kept_share = sides.in_range.kept_share;
+    const double keys_share = kept_share * static_cast<double>(probe.rows) / static_cast<double>(range.keys);
+    const double build_share_max = gathered_share_max(row_bytes(build), true);
+    const bool both = !kind.keeps_unmatched_build() && build.rows >= gathered_rows_min &&
+                      range.keys <= kPartnerKeysMax && keys_share <= build_share_max;
+    sides.probe = keep_rows(device, probe, sides.in_range.bits, kept_share, gathered_share_max(row_bytes(probe), both),
+                            gathered_rows_min);
+    const bool gathered = !sides.probe.memory.empty();
+    if (!both || !gathered || sides.probe.relation.rows == 0) return sides;
     sides.with_partner = rows_with_partner(device, build, sides.probe.relation, range);
-    sides.build = keep_rows(device, build, sides.with_partner, keys_share, gathered_rows_min);
+    sides.build = keep_rows(device, build, sides.with_partner, keys_share, build_share_max, gathered_rows_min);
     return sides;
 }
 

@@ -38,9 +38,10 @@ struct KeptRows {
 // The rows of a relation that have a bit: few of many are gathered, which waits for the device; else all rows are
 // there, others without a key, and the bits must stay as long as the result. Columns without data, which give row
 // numbers, get those of the relation. Bytes: of rows that are gathered see list_rows() and gather_rows(). kept_share:
-// of the rows, as far as is known; gathered_rows_min: rows that are many. Throws kOutOfMemory.
+// of the rows, as far as is known; share_max: up to which they are few; gathered_rows_min: rows that are many. Throws
+// kOutOfMemory.
 KeptRows keep_rows(Device& device, const DeviceRelation& relation, const Allocation& bits, double kept_share,
-                   uint64_t gathered_rows_min = kGatheredRowsMin);
+                   double share_max, uint64_t gathered_rows_min = kGatheredRowsMin);
 
 // A bit per build row whose key one of these probe rows has. range: of the build side's keys. By a bit per key of the
 // range, in the L2 cache: an atomic operation per probe row, a look per build row. Bytes: the keys of both sides, a bit

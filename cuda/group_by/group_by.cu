@@ -87,7 +87,8 @@ class GroupBy {
                 return std::move(*result);
             }
             // There were more groups than anybody expected: they are counted, and then more and more allowed for.
-            if (algorithm != GroupByAlgorithm::kHashGlobal) algorithm = way_out();
+            const bool stays = algorithm == GroupByAlgorithm::kHashGlobal || algorithm == GroupByAlgorithm::kSorted;
+            if (!stays) algorithm = way_out();
             ++failures_;
             groups = is_estimated ? groups * 8 : estimate_groups(device_, request_);
             is_estimated = true;
@@ -118,7 +119,7 @@ class GroupBy {
             counters_ = GroupCounters::make(device_, pass_);
             const PhaseScope match(device_, Phase::kMatch);
             if (algorithm == GroupByAlgorithm::kSorted && request_.rows <= 1ULL << 32) {
-                run_sorted();
+                run_sorted(groups);
             } else if (algorithm == GroupByAlgorithm::kHash) {
                 run_hash(groups);
             } else {
@@ -310,13 +311,26 @@ class GroupBy {
         make_global(std::min(sizes.merged_groups(request_.rows, groups >> bits), request_.rows));
     }
 
-    void run_sorted() {
+    void run_sorted(uint64_t groups) {
         sorted_ = sort_keys(device_, request_.key, request_.rows, request_.all_key_bits);
-        pass_.source = place_sorted(plan_, sorted_.keys.as(), sorted_.row_numbers.as(), kStagedBytesMax);
-        const uint32_t slots = slots_for(kGroupBlocksPerMultiprocessor);
+        uint32_t slots = 0;
+        uint64_t tile_rows = 0;
+        uint64_t fill = 0;
+        const auto place = [&](uint32_t staged_bytes) {
+            pass_.source = place_sorted(plan_, sorted_.keys.as(), sorted_.row_numbers.as(), staged_bytes);
+            slots = slots_for(kGroupBlocksPerMultiprocessor);
+            tile_rows = pass_.source.tile_rows;
+            fill = static_cast<uint64_t>(static_cast<double>(slots) * kSortedUnitFill);
+        };
+        // A unit has a tile at least, whose groups a table takes: those of a mean tile, and after a failure a group per
+        // row, as where frequent keys leave hardly any rows to the others.
+        const double groups_per_row =
+            failures_ > 0 ? 1 : static_cast<double>(groups) / static_cast<double>(request_.rows);
+        uint32_t staged_bytes = kStagedBytesMax;
+        for (place(staged_bytes); static_cast<double>(tile_rows) * groups_per_row > static_cast<double>(fill);) {
+            place(staged_bytes /= 2);
+        }
         set_table(slots);
-        const uint64_t tile_rows = pass_.source.tile_rows;
-        const auto fill = static_cast<uint64_t>(static_cast<double>(slots) * kSortedUnitFill);
         const uint64_t unit_rows = std::max<uint64_t>(fill / tile_rows, 1) * tile_rows;
         units_ = units_of_sorted_rows(device_, request_.rows, unit_rows, static_cast<uint32_t>(tile_rows));
         make_global(2 * (request_.rows / unit_rows + 1));

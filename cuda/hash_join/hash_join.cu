@@ -115,7 +115,7 @@ class HashJoin {
         const uint64_t probe_rows = extent_.part != nullptr ? extent_.part->rows[1] : stored_rows(probe_);
         // A piece of a result takes all the memory that there is.
         lists_long_ = extent_.part == nullptr && extent_.kind.pairs() &&
-                      wants_long_matches(stored_rows(build_), probe_rows, pairs);
+                      wants_long_matches(stored_rows(build_), probe_rows, pairs, build_.layout.key_words, pass_);
         const auto multiprocessors = static_cast<uint64_t>(device_.properties().multiprocessors);
         pass_.probe_unit_rows = probe_unit_rows(probe_rows, pass_.partitions, multiprocessors, pairs);
         units_ = first_units(device_, pass_);

@@ -122,15 +122,22 @@ JoinKernel kernel_for(const JoinPass& pass) {
                                         : long_matches_kernel<kKeyWords, kRowWordsMax, kRowWordsMax>;
 }
 
+// Words of a build row that a list has a copy of.
+uint32_t listed_words(uint32_t key_words, const JoinPass& pass) {
+    return pass.build.row_words - key_words + (pass.build.marks == nullptr ? 0 : 1);
+}
+
 uint64_t long_match_blocks(const Device& device) {
     return static_cast<uint64_t>(device.properties().multiprocessors) * kLongMatchBlocks;
 }
 
 }  // namespace
 
-bool wants_long_matches(uint64_t build_rows, uint64_t probe_rows, uint64_t pairs) {
+bool wants_long_matches(uint64_t build_rows, uint64_t probe_rows, uint64_t pairs, uint32_t key_words,
+                        const JoinPass& pass) {
+    const bool lists_words = listed_words(key_words, pass) > 0;
     return pairs >= kLongPairsMin && pairs / kLongPairsPerProbeRow >= probe_rows &&
-           pairs / kLongPairsPerBuildRow >= build_rows;
+           pairs / (lists_words ? kLongPairsPerBuildRow : kLongPairsPerBareBuildRow) >= build_rows;
 }
 
 LongMatchMemory allocate_long_matches(Device& device, uint64_t build_rows, uint64_t pairs, uint32_t key_words,
@@ -139,7 +146,7 @@ LongMatchMemory allocate_long_matches(Device& device, uint64_t build_rows, uint6
     static_assert(kLongPieceRows / 2 >= kLongMatchRows);
     const uint64_t capacity = pairs / kLongMatchRows + 1;
     const uint64_t rows = build_rows * kLongListsPerRow + pairs / kLongPairsPerListed;
-    const uint64_t words = rows * (pass.build.row_words - key_words + (pass.build.marks == nullptr ? 0 : 1));
+    const uint64_t words = rows * listed_words(key_words, pass);
     LongMatchMemory memory;
     const uint64_t bytes = capacity * sizeof(LongMatch) + words * sizeof(uint32_t);
     if (bytes > device.memory().free_bytes() / kLongListMemoryPart) return memory;

@@ -17,8 +17,9 @@ struct LongMatchMemory {
     Allocation words;
 };
 
-// Whether a join of so many rows, and pairs as far as they are known, has a list.
-bool wants_long_matches(uint64_t build_rows, uint64_t probe_rows, uint64_t pairs);
+// Whether a join of so many rows, and pairs as far as they are known, has a list. Marks of `pass` are known.
+bool wants_long_matches(uint64_t build_rows, uint64_t probe_rows, uint64_t pairs, uint32_t key_words,
+                        const JoinPass& pass);
 // Takes memory for the list of `pass` where there is enough; its counters are the caller's, and its marks are known.
 LongMatchMemory allocate_long_matches(Device& device, uint64_t build_rows, uint64_t pairs, uint32_t key_words,
                                       JoinPass& pass);

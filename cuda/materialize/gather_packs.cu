@@ -122,6 +122,19 @@ __device__ void load_places(const PackGather& gather, uint64_t base, Number (&pl
     }
 }
 
+// Calls body(base, place) for all rows that a warp takes: the places of a lane's rows from `base` on.
+template <class Number, class Body>
+__device__ void for_places(const PackGather& gather, const Body& body) {
+    constexpr uint64_t kWarpRows = kWarpThreads * kPackGatherRows;
+    const uint64_t warps = static_cast<uint64_t>(gridDim.x) * (kMaterializeThreads / kWarpThreads);
+    const uint64_t warp = static_cast<uint64_t>(blockIdx.x) * (kMaterializeThreads / kWarpThreads) + warp_index();
+    for (uint64_t base = warp * kWarpRows; base < gather.count; base += warps * kWarpRows) {
+        Number place[kPackGatherRows];
+        load_places(gather, base, place);
+        body(base, place);
+    }
+}
+
 // Bytes: see gather_packs(). Neighbouring lanes read the parts of a row, so that its sector is asked for once: 2^26
 // rows of 32 bytes by two lanes each took an H200 1.28 ms in the order that joins give, 3.5 TB/s, and by one lane with
 // two loads 2.2 ms. With more rows under way they leave the L2 cache before their neighbours are asked for: 2.0 ms with
@@ -134,12 +147,7 @@ __global__ void __launch_bounds__(kMaterializeThreads) gather_packs_kernel(const
     constexpr Number kNowhere = ~Number{0};
     const int part = static_cast<int>(lane_index()) % kParts;
     const PackPartWriter<kAtOnce> writer(gather.columns, part * kAtOnce);
-    constexpr uint64_t kWarpRows = kWarpThreads * kRows;
-    const uint64_t warps = static_cast<uint64_t>(gridDim.x) * (kMaterializeThreads / kWarpThreads);
-    const uint64_t warp = static_cast<uint64_t>(blockIdx.x) * (kMaterializeThreads / kWarpThreads) + warp_index();
-    for (uint64_t base = warp * kWarpRows; base < gather.count; base += warps * kWarpRows) {
-        Number place[kRows];
-        load_places(gather, base, place);
+    for_places<Number>(gather, [&](uint64_t base, const Number(&place)[kRows]) {
         uint32_t value[kRows][kParts][kAtOnce] = {};
 #pragma unroll
         for (int u = 0; u < kRows; ++u) {
@@ -159,7 +167,7 @@ __global__ void __launch_bounds__(kMaterializeThreads) gather_packs_kernel(const
                 if (i < gather.count) writer.write(i, value[u][p]);
             }
         }
-    }
+    });
 }
 
 // The same where rows come many times over, each from the caches most likely: a lane takes all of a row, so that its
@@ -170,12 +178,7 @@ __global__ void __launch_bounds__(kMaterializeThreads)
     constexpr int kAtOnce = kWords < 4 ? kWords : 4;
     constexpr int kParts = kWords / kAtOnce;
     constexpr int kRows = kPackGatherRows;
-    constexpr uint64_t kWarpRows = kWarpThreads * kRows;
-    const uint64_t warps = static_cast<uint64_t>(gridDim.x) * (kMaterializeThreads / kWarpThreads);
-    const uint64_t warp = static_cast<uint64_t>(blockIdx.x) * (kMaterializeThreads / kWarpThreads) + warp_index();
-    for (uint64_t base = warp * kWarpRows; base < gather.count; base += warps * kWarpRows) {
-        Number place[kRows];
-        load_places(gather, base, place);
+    for_places<Number>(gather, [&](uint64_t base, const Number(&place)[kRows]) {
         uint32_t value[kRows][kParts][kAtOnce] = {};
 #pragma unroll
         for (int u = 0; u < kRows; ++u) {
@@ -191,7 +194,7 @@ __global__ void __launch_bounds__(kMaterializeThreads)
 #pragma unroll
             for (int p = 0; p < kParts; ++p) PackPartWriter<kAtOnce>(gather.columns, p * kAtOnce).write(i, value[u][p]);
         }
-    }
+    });
 }
 
 template <int kWords, class Number>

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// The numbers that tune the radix partition passes; nothing else in cuda/radix_partition has any. A policy never
-// changes results but for the order of rows inside a partition.
+// The numbers that tune the radix partition passes; pack_policy.hpp and pass_policy.hpp have those of some passes. A
+// policy never changes results but for the order of rows inside a partition.
 namespace spillway::cuda { inline namespace radix_partitioning {
 
 // Threads of a block, and radix bits of one pass. 9 bits and more need more room for left-over rows than they leave for

@@ -131,6 +131,18 @@ GPU_TEST("group by global: tables in shared memory give way to it where the user
     CHECK_EQ(ran(more, 5, false, false), GroupByAlgorithm::kPartitioned);
 }
 
+GPU_TEST("group by global: sorted rows stay so where a tile has more groups than a table takes") {
+    // 100 bytes of accumulators or so, and a group per row: tiles of 4,096 rows are too large, and too many of their
+    // groups go to the table in GPU memory, but in the small suite.
+    const uint64_t rows = small_or_full(9000, 300000);
+    const GroupInput input = all_kinds(dense_permutation(rows, test_seed()), 4);
+    for (const uint64_t expected : {uint64_t{30}, rows}) {
+        CHECK_EQ(algorithm_that_ran(input.request(GroupByAlgorithm::kSorted, kAllKinds, expected)),
+                 GroupByAlgorithm::kSorted);
+        check_group_by(input, kAllKinds, expected, std::to_string(expected) + " expected", {GroupByAlgorithm::kSorted});
+    }
+}
+
 GPU_TEST("group by global: sorts by all bits of the keys make the same groups") {
     const uint64_t rows = small_or_full(3000, 100000);
     std::vector<uint64_t> keys = drawn_keys(rows, 500, test_seed());

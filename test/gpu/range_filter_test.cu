@@ -90,10 +90,10 @@ GPU_TEST("range filter: few rows that stay are gathered, with their row numbers,
         const cuda::RowsInRange in_range = cuda::rows_in_range(device, build.device(), probe.device(), 1);
         cuda::DeviceRelation relation = probe.device();
         relation.columns.push_back({nullptr, 4});
-        const cuda::KeptRows none = cuda::keep_rows(device, relation, in_range.bits, 0, rows + 1);
+        const cuda::KeptRows none = cuda::keep_rows(device, relation, in_range.bits, 0, 1, rows + 1);
         CHECK_EQ(none.relation.rows, rows);
         CHECK(none.relation.key_valid == in_range.bits.as<const uint32_t>());
-        const cuda::KeptRows kept = cuda::keep_rows(device, relation, in_range.bits, 0, 1);
+        const cuda::KeptRows kept = cuda::keep_rows(device, relation, in_range.bits, 0, 1, 1);
         CHECK(kept.relation.key_valid == nullptr);
         const auto numbers =
             download(static_cast<const uint32_t*>(kept.relation.columns.back().data), kept.relation.rows);
@@ -110,7 +110,7 @@ GPU_TEST("range filter: few rows that stay are gathered, with their row numbers,
             CHECK_EQ(keys[i], key_of(probe, expected[i]));
             CHECK_EQ(bytes[i], probe.host().columns[1].value<uint8_t>(expected[i]));
         }
-        CHECK(cuda::keep_rows(device, relation, in_range.bits, 0.5, 1).memory.empty());
+        CHECK(cuda::keep_rows(device, relation, in_range.bits, 0.5, 0.4, 1).memory.empty());
     }
 }
 
@@ -165,13 +165,16 @@ GPU_TEST("range filter: joins leave out what it says, and keep what they must") 
 GPU_TEST("range filter: joins that gather the rows with a partner, of any widths, packed and not") {
     cuda::Device& device = test_device();
     const uint64_t rows = full_suite() ? 30'000 : 3000;
-    // One of 20 keys of the probe side is in the range, where every third key of the build side is met, or every one;
-    // the last probe side has no key there.
-    for (const auto& [first, step] : std::vector<std::pair<uint64_t, uint64_t>>{{0, 3}, {0, 1}, {1 << 30, 1}}) {
+    // One of 20 keys of the probe side is in the range, where every third key of the build side is met, every twelfth,
+    // so that build rows are gathered too, or every one; the last probe side has no key there.
+    for (const auto& [first, step] :
+         std::vector<std::pair<uint64_t, uint64_t>>{{0, 3}, {0, 12}, {0, 1}, {1 << 30, 1}}) {
         const KeyedRelation build(repeated_keys(keys_from(1000, rows / 2, 1, test_seed()), 2, test_seed()), 4,
                                   {4, 8, 1, 16, 2}, test_seed(), 0.1);
         const KeyedRelation probe(keys_from(first, rows * 10 / step, step, test_seed()), 4, {8, 2, 1, 16},
                                   test_seed() + 1, 0.1);
+        const cuda::FilteredSides sides = cuda::filter_sides(device, build.device(), probe.device(), {}, 1, 1);
+        CHECK_EQ(sides.build.memory.empty(), step != 12);
         for (const NamedJoinKind& named : kNamedJoinKinds) {
             const HostTable expected = expected_table(build, probe, named.kind);
             for (const uint32_t words : {0U, 1U}) {
@@ -202,6 +205,28 @@ GPU_TEST("range filter: rows that are more than a sample expected are not gather
     CHECK(sides.in_range.kept_share < cuda::kGatheredShareMax);
     CHECK_EQ(sides.probe.relation.rows, probe.device().rows);
     CHECK(sides.probe.memory.empty());
+}
+
+GPU_TEST("range filter: more rows are gathered if both sides get smaller, or have more bytes") {
+    cuda::Device& device = test_device();
+    const uint64_t rows = 6000;
+    // A sixth of the probe rows is in the range, with a sixth of its keys. Rows have 8 bytes, 20, and 36, which is more
+    // than what is moved whole.
+    const std::vector<uint64_t> build_keys = keys_from(0, rows, 1, test_seed());
+    const std::vector<uint64_t> probe_keys = keys_from(0, rows, 6, test_seed());
+    const std::vector<std::vector<uint32_t>> columns = {{4}, {8, 8}, {8, 8, 16}};
+    cuda::JoinKind keeps_build;
+    keeps_build.keep_unmatched_build = true;
+    for (size_t i = 0; i < columns.size(); ++i) {
+        const KeyedRelation build(build_keys, 4, columns[i], test_seed());
+        const KeyedRelation probe(probe_keys, 4, columns[i], test_seed());
+        const cuda::FilteredSides both = cuda::filter_sides(device, build.device(), probe.device(), {}, 1, 1);
+        CHECK_EQ(both.probe.relation.rows, rows / 6);
+        CHECK_EQ(both.build.relation.rows, rows / 6);
+        const cuda::FilteredSides one = cuda::filter_sides(device, build.device(), probe.device(), keeps_build, 1, 1);
+        CHECK_EQ(one.probe.relation.rows, i == 1 ? rows / 6 : rows);
+        CHECK_EQ(one.build.relation.rows, rows);
+    }
 }
 
 }  // namespace spillway::gpu_test

@@ -111,7 +111,7 @@ constexpr double kHeavyPartition = 1.3;
 // for a quarter of the time at most.
 constexpr double kUnitShare = 0.25;
 
-// kSorted: rows of a unit; its groups, however many, fit a block's table.
+// kSorted: rows of a unit, or their groups where a unit is one tile, as a share of the slots of a block's table.
 constexpr double kSortedUnitFill = 0.6;
 
 // Registers of the estimator of the number of groups (HyperLogLog): its standard error is 1.04 / sqrt(2^12) = 1.6 %.

@@ -160,8 +160,16 @@ function matchPartitions({ shape, memory }: Context, probeRows: number, bytes: n
  */
 const repeatedNarrow = 5;
 
-/** Build rows that a probe row matches from which on they are many (cuda/hash_join/join_policy.hpp). */
-const longMatchRows = 512;
+/** Whether most pairs are of probe rows that match so many build rows that a kernel of their own writes them. */
+function listsLongMatches(shape: DeviceJoinShape): boolean {
+    const { pairs, buildRows, probeRows, matchRatio, buildPayload, buildTexts = [], keepsBuild } = shape;
+    const { longMatchRows, longPairsMin, longPairsPerProbeRow } = deviceConstants;
+    const { longPairsPerBuildRow, longPairsPerBareBuildRow } = deviceConstants;
+    if (pairs < longMatchRows * Math.max(1, probeRows * matchRatio)) return false;
+    const isBare = buildPayload.length === 0 && buildTexts.length === 0 && keepsBuild !== true;
+    const perBuildRow = isBare ? longPairsPerBareBuildRow : longPairsPerBuildRow;
+    return pairs >= Math.max(longPairsMin, longPairsPerProbeRow * probeRows, perBuildRow * buildRows);
+}
 
 /** Columns whose values share the words of rows with others. */
 const narrowColumns = (payload: readonly number[]): number => payload.filter((width) => width < 4).length;
@@ -190,9 +198,8 @@ function moveWhole({ shape, memory }: Context, rows: number, payload: readonly n
     const rowBytes = packedRowBytes(keyBytes, payload);
     const transformMs = memory.partition(rows, keyBytes, keyBytes + sumOf(payload), rowBytes, passes);
     const none = { materializeMs: 0, packs: 0, packed: 0 };
-    // A kernel of their own writes rows with many matches, whole lines at a time.
-    const isLong = shape.pairs >= longMatchRows * Math.max(1, shape.probeRows * shape.matchRatio);
-    const narrow = shape.uniqueBuildKeys || isLong ? 1 : repeatedNarrow;
+    // Long matches are written whole lines at a time.
+    const narrow = shape.uniqueBuildKeys || listsLongMatches(shape) ? 1 : repeatedNarrow;
     const direct = payload.length + narrowColumns(payload) * narrow;
     return { rowBytes, transformMs, pairBytes: sumOf(payload), direct, ...none };
 }

@@ -157,10 +157,33 @@ describe("a join", () => {
         const kept = of({ matchRatio: 0.0625, inRangeShare: 0.0625, buildKeyRange: rows, keepsBuild: true });
         const left = of({ matchRatio: 0.0625, inRangeShare: 0.0625, buildKeyRange: rows });
         expect(left.transformMs).toBeLessThan(kept.transformMs * 0.9);
+        // Up to which share rows are gathered depends on their width.
+        const leavesOutBuildRows = (share: number, payload: readonly number[]): boolean => {
+            const sides = { matchRatio: share, inRangeShare: share, buildPayload: payload, probePayload: payload };
+            return of(sides).matchMs > of({ ...sides, buildKeyRange: rows }).matchMs;
+        };
+        expect([0.2, 0.25].map((share) => leavesOutBuildRows(share, [4, 4]))).toEqual([true, false]);
+        expect([0.25, 0.35].map((share) => leavesOutBuildRows(share, [8, 8]))).toEqual([true, false]);
         // Nobody asks where rows are few, and nothing is left out where nearly all are in the range.
         const small = { buildRows: 2 ** 20, probeRows: 2 ** 20, matchRatio: 0.25 };
         expect(of({ ...small, inRangeShare: 0.25 }).transformMs).toBe(of(small).transformMs);
         expect(of({ matchRatio: 0.8, inRangeShare: 0.8 }).transformMs).toBe(all!.transformMs);
+    });
+
+    test("writes narrow columns of long matches whole lines at a time", () => {
+        const many = { buildRows: 2 ** 25, probeRows: 2 ** 17, pairs: 2 ** 27, uniqueBuildKeys: false };
+        const nsPerPair = (more: Partial<DeviceJoinShape>): number => {
+            const shape = joinOf({ ...many, buildPayload: [], probePayload: [1], ...more });
+            const fits = { "phj-tr": { match: { factor: 0, fixed_ms: 0, value_ns: 1 } } };
+            const choice = chooseDeviceJoin({ ...shape, algorithms: ["phj-tr"] }, { ...speeds, deviceAlgorithms: fits });
+            return (choice.predictedMs.matchMs * 1e6) / shape.pairs;
+        };
+        // Four pairs per build row are enough where the list copies nothing of one: no column, no text, no mark.
+        expect(nsPerPair({})).toBe(3);
+        for (const more of [{ keepsBuild: true }, { buildTexts: [20] }, { pairs: 2 ** 24 }]) {
+            expect(nsPerPair(more)).toBeGreaterThan(6);
+        }
+        expect(nsPerPair({ pairs: 2 ** 29, keepsBuild: true })).toBe(3);
     });
 
     test("probes a table that fits the cache without partitioning", () => {
