@@ -85,7 +85,9 @@ export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, key
  */
 export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean): Policy {
     const sampled = debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
-    return forDevice ? sampled : { ...sampled, pairSampleRows: 0, deviceRepeatsSeenMin: 0 };
+    return forDevice
+        ? sampled
+        : { ...sampled, pairSampleRows: 0, deviceRepeatsSeenMin: 0, deviceSampledFromPairs: Infinity };
 }
 
 /**
@@ -125,6 +127,12 @@ export function wantedPairs(root: LogicalNode, policy: Policy): WantedPairs[] {
     return pairs;
 }
 
+/** Rows of a node, at most, as far as those of its inputs are known. */
+function mostRows(node: LogicalNode): number {
+    if (node.kind === "join") return mostRows(node.left) * mostRows(node.right);
+    return node.kind === "group" ? mostRows(node.child) : node.input.rows;
+}
+
 /** Samples worth taking before planning. */
 export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStatistics[] {
     const inputs = inputsOf(root);
@@ -133,10 +141,11 @@ export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStati
         node: LogicalNode,
         all: readonly KeySpec[],
         sampleRows: (rows: number) => number,
+        isWanted = false,
         exactRange = false
     ): void => {
         for (const { input, keys } of traceKeysOfInputs(node, all)) {
-            if (input.streamed || (input.rows < policy.sampledFromRows && !exactRange)) continue;
+            if (input.streamed || (input.rows < policy.sampledFromRows && !isWanted)) continue;
             const id = statisticsId(inputs, input, keys);
             const before = wanted.get(id);
             const most = Math.max(sampleRows(input.rows), before?.sampleRows ?? 0);
@@ -149,9 +158,10 @@ export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStati
             const keysOf = (side: "left" | "right"): KeySpec[] => node.keys.map((key) => key[side]);
             // An array indexed by keys has a slot for each of them, also for those that no sample has seen.
             const exactRange = node.algorithm === "npj-perfect";
+            const isWanted = exactRange || mostRows(node) >= policy.deviceSampledFromPairs;
             const rowsOf = (rows: number): number => joinSampleRows(rows, policy);
-            add(node.left, keysOf("left"), rowsOf, exactRange);
-            add(node.right, keysOf("right"), rowsOf, exactRange);
+            add(node.left, keysOf("left"), rowsOf, isWanted, exactRange);
+            add(node.right, keysOf("right"), rowsOf, isWanted, exactRange);
             visit(node.left);
             visit(node.right);
         } else if (node.kind === "group") {

@@ -72,8 +72,8 @@ export interface JoinOptions<
      * - `"npj"`: one hash table, nothing partitioned; `"npj-perfect"`: an array indexed by dense, unique integer keys.
      * - `"smj-ur"`, `"smj-tr"`, `"smj-merge"`: sort-merge joins.
      *
-     * Each does every type of join. The planner itself takes `"npj"` and `"npj-perfect"` for inner joins with
-     * unique build keys only.
+     * Each does every type of join. The planner itself takes `"npj"` where build keys come once or a few times each,
+     * and `"npj-perfect"` where they are unique and dense.
      *
      * With device `"cpu"` such a name is the error INVALID_ARGUMENT; with `"auto"` and no GPU the CPU engine runs the
      * query and `deviceReason` says why.

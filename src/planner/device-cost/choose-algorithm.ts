@@ -16,6 +16,19 @@ import { phaseNames, phases, type PhaseName, type PhaseWork } from "./phase-work
 import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
 
 /**
+ * Rows of a key, of a mean one and of the most frequent one, up to which equal keys do not keep a search: H200, npj and
+ * the best other algorithm, joins of which build keys come twice: 51,805 x 304,098 rows 0.28 and 0.39 ms, 183,050 x
+ * 158,661 (semi) 0.25 and 0.26, 70,004 x 1.48 M (left) 0.39 and 0.56; 4 times, 179,524 x 370,728 0.38 and 0.41; 32
+ * times, 398,631 x 122,025 (anti) 0.68 and 0.25. A table that long chains fill is given up for another algorithm.
+ */
+const chainRowsMax = { mean: 4, most: 64 };
+
+function hasShortChains({ pairs, probeRows, matchRatio, buildRows, buildHeaviestShare }: DeviceJoinShape): boolean {
+    const mean = pairs / Math.max(1, probeRows * matchRatio);
+    return mean <= chainRowsMax.mean && buildHeaviestShare * buildRows <= chainRowsMax.most;
+}
+
+/**
  * What the no-partitioning joins are not taken for: long chains of equal keys, and arrays that the GPU is
  * likely to refuse.
  * phj-gftr is taken by name alone: it was the fastest of none of 120 joins that were drawn at random.
@@ -23,7 +36,7 @@ import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
 export function canJoin(name: DeviceJoinAlgorithm, shape: DeviceJoinShape): boolean {
     if (name === "phj-gftr") return false;
     if (name !== "npj" && name !== "npj-perfect") return true;
-    if (!shape.uniqueBuildKeys) return false;
+    if (!shape.uniqueBuildKeys) return name === "npj" && hasShortChains(shape);
     return name === "npj" || (shape.arrayKeys && shape.buildKeyRange !== null);
 }
 
@@ -37,13 +50,13 @@ function candidateRank({ algorithm, predictedMs }: { algorithm: string; predicte
     return predictedMs * (refusalRisk[algorithm] ?? 1);
 }
 
-/** Rows of a mean group from which sorted keys are aggregated in tables of few groups, without a second attempt. */
+/** Rows of a mean group from which row numbers are sorted, so that tables have few groups. */
 const sortedGroupRowsMin = 16;
 
 /**
  * What orders its keys is wanted where groups have to be in order. Sorts of row numbers are not taken where groups have
- * few rows each, whose tables overflow: H200, 4 M rows of as many groups in 3.0 ms, where pgb-tr takes 0.9. hgb-global
- * is taken by name alone, as no profile has been fitted to runs of it.
+ * few rows each: H200, 4 M rows of as many groups in 0.62 ms, where pgb-tr takes 0.34. hgb-global is taken by name
+ * alone, as no profile has been fitted to runs of it.
  */
 export function canGroup(name: DeviceGroupAlgorithm, { sorted, rows, groups }: DeviceGroupShape): boolean {
     if (name === "hgb-global") return false;

