@@ -85,6 +85,8 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
         buildTexts: texts[build],
         probeTexts: texts[probe],
         uniqueBuildKeys,
+        // A sample is of an input: what a join below makes of its rows, it does not say.
+        buildRowsPerKey: statistics !== undefined && node[build].kind === "input" ? perKey : null,
         buildKeyRange: slots,
         arrayKeys: likely,
         buildHeaviestShare: heaviest(build),

@@ -111,7 +111,7 @@ export interface Policy {
     readonly sampleRows: number;
     /** Rows sampled for the keys of a join: unique or not, dense or not, skewed or not. */
     readonly joinSampleRows: number;
-    /** Relations of fewer rows are not sampled: no choice matters for them. */
+    /** Relations of fewer rows are not sampled for the CPU: no choice matters for them. */
     readonly sampledFromRows: number;
     /**
      * For a GPU they are where two sides could have this many pairs: algorithms differ by whether keys of a side come

@@ -127,10 +127,12 @@ export function wantedPairs(root: LogicalNode, policy: Policy): WantedPairs[] {
     return pairs;
 }
 
-/** Rows of a node, at most, as far as those of its inputs are known. */
+/** Rows of a node, at most, as far as those of its inputs are known. An outer join keeps rows without a partner. */
 function mostRows(node: LogicalNode): number {
-    if (node.kind === "join") return mostRows(node.left) * mostRows(node.right);
-    return node.kind === "group" ? mostRows(node.child) : node.input.rows;
+    if (node.kind === "group") return mostRows(node.child);
+    if (node.kind === "input") return node.input.rows;
+    const [left, right] = [mostRows(node.left), mostRows(node.right)];
+    return Math.min(Math.max(left * right, left, right), Number.MAX_VALUE);
 }
 
 /** Samples worth taking before planning. */

@@ -53,6 +53,7 @@ function joinShape({ workload, rows_out }) {
         buildPayload: payload_bytes.build,
         probePayload: payload_bytes.probe,
         uniqueBuildKeys: unique,
+        buildRowsPerKey: build_rows / keys,
         buildKeyRange: keys,
         // For whoever does not ask withSamples().
         arrayKeys: false,
@@ -69,7 +70,9 @@ export async function withSamples() {
     const { fitsArray } = await built("planner/perfect-keys.js");
     return (shape) => {
         const { buildRows: rows, buildKeyRange: range, uniqueBuildKeys } = shape;
-        if (!uniqueBuildKeys || rows < defaultPolicy.sampledFromRows) return shape;
+        const { sampledFromRows, deviceSampledFromPairs } = defaultPolicy;
+        const isSmall = rows < sampledFromRows && rows * shape.probeRows < deviceSampledFromPairs;
+        if (!uniqueBuildKeys || isSmall) return shape;
         const sampledRows = Math.min(rows, joinSampleRows(rows, defaultPolicy));
         const sample = { rows, nulls: 0, sampledRows, sampledDistinct: sampledRows, heaviestShare: 1 / sampledRows };
         const statistics = { ...sample, min: 0n, max: BigInt(range - 1) };

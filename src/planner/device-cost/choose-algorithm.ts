@@ -16,16 +16,18 @@ import { phaseNames, phases, type PhaseName, type PhaseWork } from "./phase-work
 import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
 
 /**
- * Rows of a key, of a mean one and of the most frequent one, up to which equal keys do not keep a search: H200, npj and
- * the best other algorithm, joins of which build keys come twice: 51,805 x 304,098 rows 0.28 and 0.39 ms, 183,050 x
- * 158,661 (semi) 0.25 and 0.26, 70,004 x 1.48 M (left) 0.39 and 0.56; 4 times, 179,524 x 370,728 0.38 and 0.41; 32
- * times, 398,631 x 122,025 (anti) 0.68 and 0.25. A table that long chains fill is given up for another algorithm.
+ * Rows of a key, of a mean one and of the most frequent one, up to which equal keys do not keep a search. H200, npj and
+ * the best other algorithm, build keys that come twice: 51,805 x 304,098 rows 0.28 and 0.39 ms, 183,050 x 158,661
+ * (semi) 0.25 and 0.26, 70,004 x 1.48 M (left) 0.39 and 0.56; four times, 179,524 x 370,728 0.38 and 0.41, 219,284 x
+ * 222,090 (full) 0.81 and 0.69; 32 times, 398,631 x 122,025 (anti) 0.68 and 0.25. A key that is
+ * seen to repeat is twice in a sample of 16,384 rows at least, which counts as 64 of half a million rows and leaves out
+ * larger sides. A table with more than 4,096 rows of a key would be given up.
  */
 const chainRowsMax = { mean: 4, most: 64 };
 
-function hasShortChains({ pairs, probeRows, matchRatio, buildRows, buildHeaviestShare }: DeviceJoinShape): boolean {
-    const mean = pairs / Math.max(1, probeRows * matchRatio);
-    return mean <= chainRowsMax.mean && buildHeaviestShare * buildRows <= chainRowsMax.most;
+function hasShortChains({ buildRows, buildRowsPerKey, buildHeaviestShare }: DeviceJoinShape): boolean {
+    if (buildRowsPerKey === null || buildRowsPerKey > chainRowsMax.mean) return false;
+    return buildHeaviestShare * buildRows <= chainRowsMax.most;
 }
 
 /**
@@ -97,15 +99,15 @@ function fitted(algorithm: string, work: PhaseWork, speeds: DeviceSpeeds): Phase
     const fits: AlgorithmFits = speeds.deviceAlgorithms;
     const of = (phase: PhaseName): number => {
         const ms = work[phaseNames[phase]];
-        const { steps, values } = work.counts[phase];
+        const { steps, values, extraMs } = work.counts[phase];
         const fit = fits[algorithm]?.[phase];
-        if (ms === 0 && steps === 0) return 0;
+        if (ms === 0 && steps === 0) return extraMs;
         if (fit === undefined) {
             const starts = launches[algorithm]?.[phases.indexOf(phase)] ?? 1;
-            return ms + starts * speeds.deviceLaunchMs;
+            return ms + starts * speeds.deviceLaunchMs + extraMs;
         }
         const { factor, fixed_ms, step_ms = 0, value_ns = 0 } = fit;
-        return ms * factor + fixed_ms + steps * step_ms + (values * value_ns) / 1e6;
+        return ms * factor + fixed_ms + steps * step_ms + (values * value_ns) / 1e6 + extraMs;
     };
     return { transformMs: of("transform"), matchMs: of("match"), materializeMs: of("materialize") };
 }

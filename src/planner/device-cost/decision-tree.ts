@@ -37,7 +37,11 @@ export function joinTree(shape: DeviceJoinShape, memory: MemoryCost): TreeAnswer
         facts.push(`a hash table of ${formatBytes(tableBytes)} stays in the GPU's cache`);
         return { algorithm: "npj", facts };
     }
-    facts.push(`a hash table of ${formatBytes(tableBytes)} leaves the GPU's cache`);
+    facts.push(
+        tableBytes <= cacheBytes
+            ? `a hash table of ${formatBytes(tableBytes)} is for inner joins with unique build keys`
+            : `a hash table of ${formatBytes(tableBytes)} leaves the GPU's cache`
+    );
     const columns = buildPayload.length + probePayload.length;
     if (columns === 0) {
         facts.push("no payload columns");

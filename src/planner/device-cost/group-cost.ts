@@ -148,8 +148,8 @@ function outputMs({ shape, memory }: Context): number {
 }
 
 /** The key and the aggregates of every group. */
-function outputCounts({ groups, values }: DeviceGroupShape): PhaseCounts {
-    return { steps: 0, values: groups * (1 + values.length) };
+function outputCounts({ groups, values }: DeviceGroupShape): Partial<PhaseCounts> {
+    return { values: groups * (1 + values.length) };
 }
 
 /** Aggregating rows that lie side by side by group or partition, in tables in shared memory. */

@@ -28,10 +28,11 @@ interface Context {
 const bucketRowsPerMs = 4_500_000;
 
 /**
- * What rows take that come without a partner, or once for all: they are marked while pairs are found, and written by
- * kernels of their own afterwards. H200, joins from Node of up to some million rows: beyond what inner joins take more
- * than predicted, a semi join takes 0.06 ms, a left one 0.17, an anti join 0.19 and a full one 0.32. By the times of 72
- * drawn joins of all types 61 picks are within 1.1 of the fastest with 0.1 for each, and 56 without it.
+ * What phj-tr takes for rows without a partner, or rows that come once for all partners: they are marked while pairs
+ * are found, and written by kernels of their own afterwards. H200, joins from Node of up to some million rows: beyond
+ * what inner joins take more than predicted, a semi join takes 0.06 ms, a left one 0.17, an anti join 0.19 and a full
+ * one 0.32. By the times of 72 drawn joins of all types 61 picks are within 1.1 of the fastest with 0.1 for each, 56
+ * without.
  */
 const loneRowsMs = 0.1;
 
@@ -88,7 +89,8 @@ function gatherTexts(context: Context): number {
 }
 
 /** Columns of the result but its key, one after the other, and their values. */
-function gatheredColumns({ buildPayload, probePayload, buildTexts, probeTexts, pairs }: DeviceJoinShape): PhaseCounts {
+function gatheredColumns(shape: DeviceJoinShape): Partial<PhaseCounts> {
+    const { buildPayload, probePayload, buildTexts, probeTexts, pairs } = shape;
     const texts = (buildTexts?.length ?? 0) + (probeTexts?.length ?? 0);
     const steps = buildPayload.length + probePayload.length + texts;
     return { steps, values: steps * pairs };
@@ -259,7 +261,7 @@ function phjTransformed(context: Context): PhaseWork {
     return phaseWork(
         {
             transformMs: left.transformMs + right.transformMs + filtered.ms,
-            matchMs: matchPartitions(context, rows.probe, read + written) + (shape.inner ? 0 : loneRowsMs),
+            matchMs: matchPartitions(context, rows.probe, read + written),
             materializeMs: counted ? 0 : left.materializeMs + right.materializeMs + gatherTexts(context)
         },
         {
@@ -267,7 +269,10 @@ function phjTransformed(context: Context): PhaseWork {
                 steps: packs + (passes - 1) * passSteps + filtered.steps,
                 values: rows.build * narrowColumns(build) + rows.probe * narrowColumns(probe)
             },
-            match: { values: counted ? 0 : pairs * (1 + left.direct + right.direct) },
+            match: {
+                values: counted ? 0 : pairs * (1 + left.direct + right.direct),
+                extraMs: counted || shape.inner ? 0 : loneRowsMs
+            },
             materialize: counted ? {} : { steps: packs, values: pairs * (left.packed + right.packed) }
         }
     );

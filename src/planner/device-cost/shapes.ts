@@ -23,6 +23,8 @@ export interface DeviceJoinShape {
     readonly probeTexts?: readonly number[];
     /** Every key of the build side comes once there, as far as anybody knows. */
     readonly uniqueBuildKeys: boolean;
+    /** Rows that a key of the build side has on average; null: no sample of its rows says so. */
+    readonly buildRowsPerKey: number | null;
     /** Values between the smallest and the largest key of the build side; null: unknown, or keys are no numbers. */
     readonly buildKeyRange: number | null;
     /** They are dense and come once each, sure enough for an array that the GPU refuses otherwise. */

@@ -18,7 +18,7 @@ class PredictedRuns {
 
     join(algorithm: DeviceJoinAlgorithm, more: Partial<DeviceJoinShape> = {}): Phases {
         const { buildRows = rows, probeRows = rows } = more;
-        const keys = { keyBytes: 4, uniqueBuildKeys: true, buildKeyRange: null, arrayKeys: false };
+        const keys = { keyBytes: 4, uniqueBuildKeys: true, buildRowsPerKey: 1, buildKeyRange: null, arrayKeys: false };
         const shape = {
             pairs: probeRows,
             matchRatio: 1,

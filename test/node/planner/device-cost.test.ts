@@ -26,6 +26,7 @@ function joinOf(more: Partial<DeviceJoinShape> = {}): DeviceJoinShape {
         buildPayload: [4, 4],
         probePayload: [4, 4],
         uniqueBuildKeys: true,
+        buildRowsPerKey: 1,
         buildKeyRange: null,
         arrayKeys: false,
         buildHeaviestShare: 1 / shape.buildRows,
@@ -170,6 +171,16 @@ describe("a join", () => {
         expect(of({ matchRatio: 0.8, inRangeShare: 0.8 }).transformMs).toBe(all!.transformMs);
     });
 
+    test("takes longer by phj-tr where rows come without a partner, whatever runs say of its phases", () => {
+        const fits = { "phj-tr": { match: { factor: 3, fixed_ms: 0.2 } } };
+        const of = (more: Partial<DeviceJoinShape>): number => {
+            const shape = { ...joinOf(more), algorithms: ["phj-tr"] };
+            return chooseDeviceJoin(shape, { ...speeds, deviceAlgorithms: fits }).predictedMs.matchMs;
+        };
+        expect(of({ inner: false, keepsProbe: true }) - of({})).toBeCloseTo(0.1, 6);
+        expect(of({ inner: false, keepsProbe: true, counted: true })).toBeCloseTo(of({ counted: true }), 6);
+    });
+
     test("writes narrow columns of long matches whole lines at a time", () => {
         const many = { buildRows: 2 ** 25, probeRows: 2 ** 17, pairs: 2 ** 27, uniqueBuildKeys: false };
         const nsPerPair = (more: Partial<DeviceJoinShape>): number => {
@@ -193,13 +204,20 @@ describe("a join", () => {
         expect(algorithm).toBe("npj");
         expect(reason).toMatch(/16 MiB stays in the GPU's cache.*would take/);
         // Keys that come a few times each are no obstacle, unless one comes much more often.
-        const repeated = (copies: number, buildHeaviestShare: number): string[] => {
-            const shape = { buildRows: 2 ** 20, uniqueBuildKeys: false, pairs: copies * rows, buildHeaviestShare };
+        const names = (buildRowsPerKey: number | null, seen: number, buildRows: number, matchRatio = 1): string[] => {
+            // Of a sample of 16,384 rows the most frequent key has so many.
+            const buildHeaviestShare = seen / 16_384;
+            const keys = { uniqueBuildKeys: false, arrayKeys: true, buildKeyRange: buildRows };
+            const shape = { ...keys, buildRowsPerKey, buildHeaviestShare, buildRows, matchRatio };
             return join(shape).candidates.map((one) => one.algorithm);
         };
-        expect(repeated(4, 2 ** -18)).toContain("npj");
-        expect(repeated(5, 2 ** -18)).not.toContain("npj");
-        expect(repeated(4, 2 ** -13)).not.toContain("npj");
+        expect(names(4, 4, 2 ** 18)).toContain("npj");
+        expect(names(4, 4, 2 ** 18)).not.toContain("npj-perfect");
+        expect(names(4, 5, 2 ** 18)).not.toContain("npj");
+        expect(names(4, 2, 2 ** 20)).not.toContain("npj");
+        expect(names(5, 4, 2 ** 18)).not.toContain("npj");
+        expect(names(50, 4, 2 ** 18, 0)).not.toContain("npj");
+        expect(names(null, 4, 2 ** 18)).not.toContain("npj");
         const outer = join({ buildRows: 2 ** 20, buildPayload: [], inner: false, keepsProbe: true, algorithms });
         expect(outer.algorithm).toBe("npj");
     });

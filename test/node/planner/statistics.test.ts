@@ -148,6 +148,12 @@ describe("estimates", () => {
         expect(sampled(join(of(1000), of(10_000), { on: "k" }), true)).toEqual([1000, 10_000]);
         expect(sampled(join(of(1000), of(10_000), { on: "k" }), false)).toEqual([]);
         expect(sampled(group(of(10_000), { keys: ["k"] }), true)).toEqual([]);
+        expect(sampled(join(of(2048), of(2048), { on: "k" }), true)).toEqual([2048, 2048]);
+        expect(sampled(join(of(2048), of(2047), { on: "k" }), true)).toEqual([]);
+        // Rows of an outer join stay where the other side is empty.
+        const kept = join(of(15_000), of(0), { on: "k", type: "left" });
+        expect(sampled(join(kept, of(3214), { on: "k" }), true)).toEqual([15_000, 3214]);
+        expect(sampled(join(group(of(15_000), { keys: ["k"] }), of(3214), { on: "k" }), true)).toEqual([15_000, 3214]);
     });
 });
 

@@ -66,7 +66,7 @@ function kernelsMs({ rows, layout, profile, sink }: JoinLoad, chunkRows: number,
                     keepsProbe: false
                 },
                 ...{ buildPayload: isCounted ? [] : buildWidths, probePayload: isCounted ? [] : probeWidths },
-                ...{ uniqueBuildKeys: true, buildKeyRange: null, arrayKeys: false },
+                ...{ uniqueBuildKeys: true, buildRowsPerKey: 1, buildKeyRange: null, arrayKeys: false },
                 ...{ buildHeaviestShare: 0, probeHeaviestShare: 0 }
             },
             new MemoryCost(profile)
