@@ -21,7 +21,7 @@ __device__ Key greater_of(Key a, Key b) {
     return a < b ? b : a;
 }
 
-// Of kSampleRows probe rows; others have no key.
+// Counts kSampleRows probe rows, but those without a key.
 struct RangeSample {
     uint32_t outside = 0;
     uint32_t inside = 0;
