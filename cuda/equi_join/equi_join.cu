@@ -9,6 +9,7 @@
 #include "materialize/match_pairs.hpp"
 #include "materialize/row_list.hpp"
 #include "no_partitioning_join/no_partitioning_join.hpp"
+#include "no_partitioning_join/npj_policy.hpp"
 #include "shared_histogram_join/shared_histogram_join.hpp"
 #include "sort_merge_join/sort_merge_join.hpp"
 
@@ -36,7 +37,11 @@ NpjOptions npj_options(const EquiJoin& join) {
 class NpjPairs {
   public:
     NpjPairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join)
-        : device_(device), build_(numbered(build)), probe_(numbered(probe)), options_(npj_options(join)) {}
+        : device_(device), build_(numbered(build)), probe_(numbered(probe)), options_(npj_options(join)) {
+        if (join.kind.pairs()) return;
+        // Fewer rows may come out than there are pairs, for which the join would run once more.
+        options_.expected_rows = std::max(options_.expected_rows, std::min(probe.rows, kNpjUnaskedPairsMax));
+    }
 
     MatchPairs find(const MatchWish& wish) const {
         const bool marks = wish.build_marks != nullptr || wish.probe_marks != nullptr;
@@ -70,7 +75,7 @@ class NpjPairs {
     Device& device_;
     const DeviceRelation build_;
     const DeviceRelation probe_;
-    const NpjOptions options_;
+    NpjOptions options_;
 };
 
 SortMergeOptions sort_merge_options(const EquiJoin& join) {

@@ -38,6 +38,10 @@ constexpr uint64_t kRangeSlotsFree = 1ULL << 16;
 constexpr uint64_t kSlotsPerRow = 2;
 constexpr uint32_t kSlotBitsMin = 6;
 
+// Pairs, at most, that semi and anti joins take memory for from the start, one for each probe row: 1 GiB where row
+// numbers have 8 bytes.
+constexpr uint64_t kNpjUnaskedPairsMax = 1ULL << 26;
+
 // Insertions claim this many slots without looking first: a look costs as much as a claim where a slot is likely to be
 // empty. Longer walks are through taken slots, where a claim would only queue behind the others of the same address.
 constexpr uint32_t kClaimsWithoutLook = 4;

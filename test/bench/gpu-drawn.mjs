@@ -55,12 +55,18 @@ function widthsText(widths) {
 /** The first column names the row: 4 bytes or 8. */
 const named = ([first, ...others]) => (first === undefined ? [] : [Math.max(4, first), ...others]);
 
-function drawJoin(random, whole) {
+/** Types of joins whose left side is the probe side. */
+export const joinTypes = ["inner", "left", "right", "full", "semi", "anti", "right-semi", "right-anti"];
+/** Semi and anti joins have no columns of the other side in their results. */
+const otherSideOf = { semi: "build", anti: "build", "right-semi": "probe", "right-anti": "probe" };
+
+function drawJoin(random, whole, type) {
     const { one, bits, widths } = drawer(random, whole);
     const buildBits = bits(14, 27);
     const counts = [0, 1, 1, 2, 2, 3, 4, 4, 6, 8, 8, 12, 16, 24];
     const sizes = [[4], [4], [8], [1, 2, 4, 8], [4, 8]];
     const payload_bytes = { build: named(widths(counts, sizes)), probe: named(widths(counts, sizes)) };
+    if (otherSideOf[type] !== undefined) payload_bytes[otherSideOf[type]] = [];
     const match_ratio = one([1, 1, 1, 0.5, 0.25, 0.0625, 0.01]);
     const zipf = one([0, 0, 0, 0, 0.5, 0.75, 1, 1.25, 1.5]);
     const multiplicity = one([1, 1, 1, 1, 1, 1, 2, 4, 32, 1000, 20_000]);
@@ -82,9 +88,11 @@ function drawJoin(random, whole) {
         `columns ${widthsText(payload_bytes.build)} + ${widthsText(payload_bytes.probe)}`,
         match_ratio === 1 ? "" : `match ratio ${Number((match_ratio * 100).toPrecision(3))} %`,
         zipf === 0 ? "" : `Zipf ${zipf}`,
-        multiplicity === 1 ? "" : `keys ${multiplicity} times`
+        multiplicity === 1 ? "" : `keys ${multiplicity} times`,
+        type === "inner" ? "" : type
     ];
-    return { about, key_bytes, payload_bytes, build_rows, probe_rows, match_ratio, zipf, distinct_keys };
+    const given = type === "inner" ? {} : { type };
+    return { about, key_bytes, payload_bytes, build_rows, probe_rows, match_ratio, zipf, distinct_keys, ...given };
 }
 
 /**
@@ -135,14 +143,16 @@ function drawGroupBy(random, whole) {
 }
 
 /**
- * Cells of an operator by `drawn`: { seed, cells, whole }. Their names say which one of which seed they are, by which
- * useOf() tells what a model is fitted to from what it is judged by.
+ * Cells of an operator by `drawn`: { seed, cells, whole, types }. Their names say which one of which seed they are, by
+ * which useOf() tells what a model is fitted to from what it is judged by. Types of joins are drawn by a stream of
+ * their own: the same seed has the same shapes with other types.
  */
 export function drawnWorkloads({ operator, drawn }) {
-    return drawn.flatMap(({ seed, cells, whole = false }) => {
-        const random = randomShares(seed);
+    return drawn.flatMap(({ seed, cells, whole = false, types = ["inner"] }) => {
+        const [random, typeShares] = [randomShares(seed), randomShares(~seed)];
         return Array.from({ length: cells }, (_, number) => {
-            const { about, ...cell } = operator === "join" ? drawJoin(random, whole) : drawGroupBy(random, whole);
+            const type = types[Math.floor(typeShares() * types.length)];
+            const { about, ...cell } = operator === "join" ? drawJoin(random, whole, type) : drawGroupBy(random, whole);
             const label = `${whole ? "grid" : "drawn"} ${seed}.${number}`;
             return { name: `${label}: ${about.filter((part) => part !== "").join(", ")}`, ...cell };
         });

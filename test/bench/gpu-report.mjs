@@ -68,7 +68,8 @@ export function joinArguments(workload, algorithms, extra = {}) {
         "probe-rows": workload.probe_rows,
         "match-ratio": workload.match_ratio,
         zipf: workload.zipf,
-        distinct: workload.distinct_keys
+        distinct: workload.distinct_keys,
+        type: workload.type
     };
     return programArguments({ ...options, ...extra }, algorithms);
 }

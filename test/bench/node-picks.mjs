@@ -4,15 +4,16 @@
  * what it predicts, beside the algorithms that can do the same, by the device time of the stage in the query's report.
  * node test/bench/node-picks.mjs [--seed 7] [--joins 24] [--groups 16] [--bytes 250000000] [--samples 2]
  *     [--experiment in-core-wide] [--algorithms phj-tr,hgb] [--memory 100GiB] [--record FILE --commit HASH]
- * Shapes are those of gpu-drawn.mjs from the seed, with joins of all types, or those of an experiment that have a
- * target; halved until inputs and results have at most so many bytes. Needs the built package and a GPU; no network.
- * Each query runs once more than samples are taken, first. Exit code 1: algorithms disagree about the number of rows.
+ * Shapes are those of gpu-drawn.mjs from the seed, half of the joins not inner ones, or those of an experiment that
+ * have a target; halved until inputs and results have at most so many bytes. Needs the built package and a GPU; no
+ * network. Each query runs once more than samples are taken, first. Exit code 1: algorithms disagree about the number
+ * of rows.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 
 import { openRuntime } from "../../dist/index.js";
-import { drawnWorkloads, randomShares } from "./gpu-drawn.mjs";
+import { drawnWorkloads, joinTypes } from "./gpu-drawn.mjs";
 import { medianOf } from "./gpu-engine.mjs";
 import { experimentParts } from "./gpu-grid.mjs";
 
@@ -20,7 +21,7 @@ const allAlgorithms = {
     join: ["phj-tr", "npj-perfect", "npj", "smj-ur", "smj-tr", "phj-ur"],
     "group-by": ["hgb", "pgb-tr", "sgb-ur", "sgb-tr"]
 };
-const joinTypes = ["inner", "inner", "inner", "left", "semi", "anti", "full"];
+const types = [...Array.from({ length: joinTypes.length - 1 }, () => "inner"), ...joinTypes.slice(1)];
 const intTypes = { 1: "int8", 2: "int16", 4: "int32", 8: "int64" };
 const round = (ms) => Number(ms.toFixed(4));
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
@@ -65,9 +66,9 @@ const labelOf = ({ name }) => name.replace(/^(drawn [\d.]+):.*/, "$1");
 
 const inMemory = async (runtime, spec) => await runtime.generate(spec, "memory");
 
-async function joinOf(runtime, drawn, type, options) {
+async function joinOf(runtime, drawn, options) {
     const workload = smallJoin(drawn, options.bytes);
-    const { build_rows, probe_rows, key_bytes, payload_bytes, match_ratio, zipf, copies } = workload;
+    const { build_rows, probe_rows, key_bytes, payload_bytes, match_ratio, zipf, copies, type = "inner" } = workload;
     const key = { name: "key", type: intTypes[key_bytes] };
     const duplicates = copies > 1 ? { duplicates: copies } : {};
     const build = await inMemory(runtime, {
@@ -80,13 +81,14 @@ async function joinOf(runtime, drawn, type, options) {
         key: { ...key, role: "foreign", domainRows, zipf, matchRatio: match_ratio },
         payload: columns(payload_bytes.probe, "p")
     });
-    // Outer and semi joins keep rows of the left side.
-    const [left, right] = type === "inner" ? [build, probe] : [probe, build];
+    // The left side is the probe side, but for semi and anti joins of build rows, which keep rows of their left side.
+    const ofBuild = type.startsWith("right-");
+    const [left, right] = ofBuild ? [build, probe] : [probe, build];
     const described = { key_bytes, payload_bytes, build_rows, probe_rows, match_ratio, zipf, copies, type };
     return {
         operator: "join",
         workload: { name: `${labelOf(drawn)}: ${build_rows} x ${probe_rows} rows, ${type}`, ...described },
-        query: (algorithm) => runtime.join({ left, right, on: "key", type, algorithm })
+        query: (algorithm) => runtime.join({ left, right, on: "key", type: type.replace("right-", ""), algorithm })
     };
 }
 
@@ -174,7 +176,7 @@ async function measure({ operator, workload, query }, { experiment, algorithms, 
 /** Operators and workloads of an experiment, those with a target; or drawn ones. */
 function workloadsOf({ experiment, seed, joins, groups }) {
     if (experiment === undefined) {
-        const drawn = (operator, cells) => drawnWorkloads({ operator, drawn: [{ seed, cells }] });
+        const drawn = (operator, cells) => drawnWorkloads({ operator, drawn: [{ seed, cells, types }] });
         return [
             ["join", drawn("join", joins)],
             ["group-by", drawn("group-by", groups)]
@@ -190,14 +192,10 @@ function workloadsOf({ experiment, seed, joins, groups }) {
 
 /** Makes the inputs of each workload when its turn comes. */
 function shapesOf(runtime, options) {
-    const random = randomShares(options.seed);
-    const typeOf = () => joinTypes[Math.floor(random() * joinTypes.length)];
-    return workloadsOf(options).flatMap(([operator, workloads]) =>
-        workloads.map((one) => () => {
-            if (operator === "group-by") return groupByOf(runtime, one, options);
-            return joinOf(runtime, one, options.experiment === undefined ? typeOf() : "inner", options);
-        })
-    );
+    return workloadsOf(options).flatMap(([operator, workloads]) => {
+        const make = operator === "group-by" ? groupByOf : joinOf;
+        return workloads.map((one) => () => make(runtime, one, options));
+    });
 }
 
 async function main() {

@@ -15,7 +15,7 @@ namespace spillway::gpu_bench {
 constexpr const char* kTransformPhase = "transform";
 constexpr const char* kJoinPhase = "join";
 
-// From columns in device memory to a result in device memory: the key, the build side's payloads, the probe side's.
+// From columns in device memory to a result in device memory, whose columns are all_payloads().
 struct Algorithm {
     const char* name;
     bool m_to_n;  // joins relations in which both sides repeat keys
@@ -24,6 +24,7 @@ struct Algorithm {
     // Columns are transformed when they are gathered, so that no event parts the phases: the transform's time is what
     // it took in a last run, whose phases are listened to.
     bool mixes_phases = false;
+    bool inner_only = false;
 };
 
 extern const Algorithm kRadixHashJoin;
@@ -51,12 +52,14 @@ extern const Algorithm kCubSortMerge;
 extern const Algorithm kCudfLikeJoin;
 extern const Algorithm kHeEtAlJoin;
 
-// The columns of a result: the key, the build side's payloads, the probe side's.
+// The columns of a result: the key, the build side's payloads, the probe side's, and for outer joins which sides of a
+// row are there.
 inline std::vector<cuda::JoinOutputColumn> all_payloads(const Workload& workload) {
     using cuda::OutputSide;
     std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
     for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
     for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
+    if (workload.kind.pairs() && !workload.kind.inner()) output.push_back({OutputSide::kPresence, 0});
     return output;
 }
 

@@ -145,6 +145,6 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
 
 }  // namespace
 
-const Algorithm kCubSortMerge = {"cub-sort-merge", false, run};
+const Algorithm kCubSortMerge = {"cub-sort-merge", false, run, false, true};
 
 }  // namespace spillway::gpu_bench

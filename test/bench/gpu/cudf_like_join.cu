@@ -263,6 +263,6 @@ cuda::JoinResult join(cuda::Device& device, const Workload& workload, const Inpu
 
 }  // namespace cudf_like
 
-const Algorithm kCudfLikeJoin = {"cudf-like", true, cudf_like::join};
+const Algorithm kCudfLikeJoin = {"cudf-like", true, cudf_like::join, false, true};
 
 }  // namespace spillway::gpu_bench

@@ -15,7 +15,8 @@ cuda::JoinResult run_columns(cuda::Device& device, const Workload& workload, con
     options.expected_rows = workload.result_rows_estimate();
     options.output = kOutput;
     timer.begin(kJoinPhase);
-    cuda::JoinResult result = cuda::gftr_join(device, inputs.build.columns, inputs.probe.columns, {}, output, options);
+    cuda::JoinResult result =
+        cuda::gftr_join(device, inputs.build.columns, inputs.probe.columns, workload.kind, output, options);
     timer.end();
     return result;
 }

@@ -241,6 +241,6 @@ cuda::JoinResult join(cuda::Device& device, const Workload& workload, const Inpu
 
 }  // namespace he_et_al
 
-const Algorithm kHeEtAlJoin = {"he-et-al", true, he_et_al::join};
+const Algorithm kHeEtAlJoin = {"he-et-al", true, he_et_al::join, false, true};
 
 }  // namespace spillway::gpu_bench

@@ -21,6 +21,7 @@ std::string workload_json(const BenchOptions& options) {
     object.add("build_rows", workload.build_rows).add("probe_rows", workload.probe_rows);
     object.add("match_ratio", number(workload.match_ratio)).add("zipf", number(workload.zipf));
     if (!workload.unique_build_keys()) object.add("distinct_keys", workload.distinct);
+    if (workload.type != "inner") object.add("type", gpu_test::json_text(workload.type));
     if (options.memory_limit > 0) object.add("memory_limit_bytes", options.memory_limit);
     return object.add("seed", options.seed).close();
 }
@@ -58,6 +59,7 @@ std::string to_json(cuda::Device& device, const Algorithm& algorithm, const Benc
     object.add("phases",
                Object().add("transform_ms", milliseconds(transform_ms)).add("join_ms", milliseconds(join_ms)).close());
     object.add("rows_in", rows_in).add("rows_out", measurement.result_rows);
+    if (!options.workload.kind.inner()) object.add("pairs", measurement.verdict.pairs);
     object.add("g_tuples_per_s", number(static_cast<double>(rows_in) / median_ms / 1e6));
     object.add("verified", std::string(measurement.verdict.problem.empty() ? "true" : "false"));
     if (!measurement.verdict.problem.empty()) {

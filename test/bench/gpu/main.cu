@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // spillway_gpu_bench --build-rows N --probe-rows N [--key-bytes 4|8] [--build-payload 4,4] [--probe-payload 4,4]
-//     [--match-ratio X] [--zipf S] [--distinct N] [--algorithm NAME ...] [--row-words-max N] [--radix-bits N]
+//     [--match-ratio X] [--zipf S] [--distinct N] [--type inner|left|right|full|semi|anti|right-semi|right-anti]
+//     [--algorithm NAME ...] [--row-words-max N] [--radix-bits N]
 //     [--samples N] [--warmup N] [--memory-limit BYTES] [--seed N] [--device N]
 // Generates two relations in the memory of a GPU, joins them some times there by each algorithm, checks its last result
 // and writes a line of JSON. Exit code 1: the result is wrong, or the run failed; 2: no GPU, or an option is wrong.
@@ -49,8 +50,13 @@ const Algorithm& find_algorithm(const std::string& name, const Workload& workloa
     for (const Algorithm& variant : kSharedHistogramVariants) algorithms.push_back(&variant);
     for (const Algorithm* algorithm : algorithms) {
         if (name == algorithm->name) {
-            if (workload.unique_build_keys() || algorithm->m_to_n) return *algorithm;
-            throw std::invalid_argument("Expected no --distinct: '" + name + "' joins unique build keys only.");
+            if (!workload.unique_build_keys() && !algorithm->m_to_n) {
+                throw std::invalid_argument("Expected no --distinct: '" + name + "' joins unique build keys only.");
+            }
+            if (!workload.kind.inner() && algorithm->inner_only) {
+                throw std::invalid_argument("Expected inner for --type: '" + name + "' does no other joins.");
+            }
+            return *algorithm;
         }
         names += std::string(names.empty() ? "'" : "', '") + algorithm->name;
     }

@@ -19,7 +19,7 @@ cuda::JoinResult run_pairs(cuda::Device& device, const Workload& workload, const
     const cuda::DeviceRelation& probe = inputs.probe.columns;
     timer.begin(kTransformPhase);
     cuda::JoinResult result =
-        cuda::materialize_pairs(device, build, probe, {}, output, [&](const cuda::MatchWish& wish) {
+        cuda::materialize_pairs(device, build, probe, workload.kind, output, [&](const cuda::MatchWish& wish) {
             const uint32_t row_width = cuda::tuple_row_width(build, probe, options);
             const int bits = cuda::tuple_radix_bits(build.rows, options);
             const cuda::PartitionedTuples build_tuples = partition(build, row_width, bits);

@@ -8,6 +8,7 @@ namespace {
 
 cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
     cuda::RadixJoinWish wish;
+    wish.kind = workload.kind;
     wish.row_words_max = workload.row_words_max;
     wish.radix_bits = workload.radix_bits;
     wish.output = all_payloads(workload);
@@ -20,13 +21,15 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
 }
 
 // Rows of the result alone, of keys alone.
-cuda::JoinResult count(cuda::Device& device, const Workload&, const Inputs& inputs, cuda::PhaseTimer& timer) {
+cuda::JoinResult count(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
     cuda::DeviceRelation build = inputs.build.columns;
     cuda::DeviceRelation probe = inputs.probe.columns;
     build.columns.clear();
     probe.columns.clear();
+    cuda::RadixJoinWish wish;
+    wish.kind = workload.kind;
     timer.begin(kTransformPhase);
-    const cuda::RadixHashJoin join(device, build, probe, {});
+    const cuda::RadixHashJoin join(device, build, probe, wish);
     timer.begin(kJoinPhase);
     cuda::JoinResult result;
     result.rows = join.count();

@@ -17,9 +17,9 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
     const std::vector<cuda::JoinOutputColumn> output = all_payloads(workload);
     timer.begin(kTransformPhase);
     cuda::SortedRelations sorted =
-        cuda::sort_relations(device, inputs.build.columns, inputs.probe.columns, {}, output, options);
+        cuda::sort_relations(device, inputs.build.columns, inputs.probe.columns, workload.kind, output, options);
     timer.begin(kJoinPhase);
-    cuda::JoinResult result = cuda::join_sorted(device, std::move(sorted), {}, output, options);
+    cuda::JoinResult result = cuda::join_sorted(device, std::move(sorted), workload.kind, output, options);
     timer.end();
     return result;
 }

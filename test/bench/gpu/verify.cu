@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kColumnsMax = 64;
 
 struct Totals {
-    unsigned long long rows = 0;  // pairs expected, or result rows that are wrong
+    unsigned long long rows = 0;  // that are expected, or are wrong
     unsigned long long check = 0;
 };
 
@@ -17,6 +17,9 @@ struct Totals {
 __device__ unsigned long long weight(Side side, uint64_t row) {
     return random64(0xa0761d6478bd642fULL + static_cast<uint64_t>(side), row);
 }
+
+// f and g of a side that is not there.
+constexpr unsigned long long kMissingWeight = 0xe7037ed1a0b428dbULL;
 
 struct Columns {
     const void* data[kColumnsMax] = {};
@@ -41,6 +44,12 @@ struct ResultSide {
     __device__ uint64_t row_of(uint64_t at, uint64_t key) const {
         if (payloads.count == 0) return key;
         return row_of_payload(payloads.width[0], load(payloads.data[0], payloads.width[0], at));
+    }
+    __device__ bool is_zero(uint64_t at) const {
+        for (uint32_t c = 0; c < payloads.count; ++c) {
+            if (load(payloads.data[c], payloads.width[c], at) != 0) return false;
+        }
+        return true;
     }
     __device__ bool agrees(uint64_t at, uint64_t row, uint64_t key, uint32_t key_bytes) const {
         if (payloads.count == 0) return true;  // a key that the input has not is none of the weights expected
@@ -105,18 +114,59 @@ struct KeySums {
     }
 };
 
-Totals expected_totals(cuda::Device& device, const Workload& workload, const Inputs& inputs) {
-    const uint64_t domain = workload.build_domain();
-    const KeySums build(device, inputs.build, Side::kBuild, domain);
-    const KeySums probe(device, inputs.probe, Side::kProbe, domain);
+Totals expected_pairs(cuda::Device& device, const Workload& workload, const KeySums& build, const KeySums& probe) {
     const auto* const build_count = build.counts.as<unsigned long long>();
     const auto* const build_sum = build.weights.as<unsigned long long>();
     const auto* const probe_count = probe.counts.as<unsigned long long>();
     const auto* const probe_sum = probe.weights.as<unsigned long long>();
-    return sum_rows(device, domain, [=] __device__(uint64_t key, Totals & totals) {
+    return sum_rows(device, workload.build_domain(), [=] __device__(uint64_t key, Totals & totals) {
         totals.rows += build_count[key] * probe_count[key];
         totals.check += build_sum[key] * probe_sum[key];
     });
+}
+
+// Rows of a side that are in the result by themselves: those that have a partner, or those that have none.
+Totals expected_alone(cuda::Device& device, const Relation& relation, Side side, const KeySums& partners,
+                      uint64_t domain, bool with_partner) {
+    const auto* const count = partners.counts.as<unsigned long long>();
+    const cuda::DeviceColumn key = relation.columns.key;
+    const bool has_payloads = !relation.columns.columns.empty();
+    return sum_rows(device, relation.columns.rows, [=] __device__(uint64_t row, Totals & totals) {
+        const uint64_t value = load(key.data, key.width, row);
+        const bool has_partner = value < domain && count[value] > 0;
+        if (has_partner != with_partner) return;
+        ++totals.rows;
+        totals.check += weight(side, has_payloads ? row : value) * kMissingWeight;
+    });
+}
+
+struct Expected {
+    uint64_t pairs = 0;
+    Totals result;
+
+    void add(const Totals& totals) {
+        result.rows += totals.rows;
+        result.check += totals.check;
+    }
+};
+
+Expected expected_totals(cuda::Device& device, const Workload& workload, const Inputs& inputs) {
+    const uint64_t domain = workload.build_domain();
+    const KeySums build(device, inputs.build, Side::kBuild, domain);
+    const KeySums probe(device, inputs.probe, Side::kProbe, domain);
+    const cuda::JoinKind& kind = workload.kind;
+    Expected expected;
+    const Totals pairs = expected_pairs(device, workload, build, probe);
+    expected.pairs = pairs.rows;
+    if (kind.pairs()) expected.add(pairs);
+    const bool semi = !kind.pairs() && !kind.anti;
+    if (kind.keeps_unmatched_build() || kind.emit == cuda::JoinEmit::kBuildOnce) {
+        expected.add(expected_alone(device, inputs.build, Side::kBuild, probe, domain, semi));
+    }
+    if (kind.keeps_unmatched_probe() || kind.emit == cuda::JoinEmit::kProbeOnce) {
+        expected.add(expected_alone(device, inputs.probe, Side::kProbe, build, domain, semi));
+    }
+    return expected;
 }
 
 ResultSide side_of(const Relation& input, const cuda::JoinResult& result, size_t first, Side side) {
@@ -130,38 +180,62 @@ ResultSide side_of(const Relation& input, const cuda::JoinResult& result, size_t
     return described;
 }
 
-Totals result_totals(cuda::Device& device, const Inputs& inputs, const cuda::JoinResult& result) {
+// PresenceBits of a row of a result that has no column of them.
+uint8_t presence_of_all(const cuda::JoinKind& kind) {
+    const int sides = kind.pairs()                              ? cuda::kBuildPresent | cuda::kProbePresent
+                      : kind.emit == cuda::JoinEmit::kBuildOnce ? cuda::kBuildPresent
+                                                                : cuda::kProbePresent;
+    return static_cast<uint8_t>(sides | cuda::kKeyPresent);
+}
+
+Totals result_totals(cuda::Device& device, const Workload& workload, const Inputs& inputs,
+                     const cuda::JoinResult& result) {
     const ResultSide build = side_of(inputs.build, result, 1, Side::kBuild);
     const ResultSide probe = side_of(inputs.probe, result, 1 + build.payloads.count, Side::kProbe);
     const uint32_t key_bytes = inputs.build.columns.key.width;
     const void* const keys = result.columns[0].as();
+    const size_t presence_at = 1 + build.payloads.count + probe.payloads.count;
+    const bool has_presence = result.columns.size() > presence_at;
+    const uint8_t* const presence = has_presence ? result.columns[presence_at].as<const uint8_t>() : nullptr;
+    const uint8_t all = presence_of_all(workload.kind);
     return sum_rows(device, result.rows, [=] __device__(uint64_t at, Totals & totals) {
         const uint64_t key = load(keys, key_bytes, at);
-        const uint64_t build_row = build.row_of(at, key);
-        const uint64_t probe_row = probe.row_of(at, key);
-        const bool right = build.agrees(at, build_row, key, key_bytes) && probe.agrees(at, probe_row, key, key_bytes);
+        const uint8_t present = presence == nullptr ? all : presence[at];
+        bool right = (present & cuda::kKeyPresent) != 0;
+        const auto weight_of = [&](const ResultSide& side, uint8_t bit) {
+            if ((present & bit) == 0) {
+                right = right && side.is_zero(at);
+                return kMissingWeight;
+            }
+            const uint64_t row = side.row_of(at, key);
+            right = right && side.agrees(at, row, key, key_bytes);
+            return weight(side.side, row);
+        };
+        const unsigned long long build_weight = weight_of(build, cuda::kBuildPresent);
+        const unsigned long long probe_weight = weight_of(probe, cuda::kProbePresent);
         totals.rows += right ? 0 : 1;
-        totals.check += weight(Side::kBuild, build_row) * weight(Side::kProbe, probe_row);
+        totals.check += build_weight * probe_weight;
     });
 }
 
 }  // namespace
 
 Verdict verify(cuda::Device& device, const Workload& workload, const Inputs& inputs, const cuda::JoinResult& result) {
-    const Totals expected = expected_totals(device, workload, inputs);
+    const Expected expected = expected_totals(device, workload, inputs);
     Verdict verdict;
-    verdict.expected_rows = expected.rows;
-    if (result.rows != expected.rows) {
-        verdict.problem =
-            "the result has " + std::to_string(result.rows) + " rows instead of " + std::to_string(expected.rows);
+    verdict.expected_rows = expected.result.rows;
+    verdict.pairs = expected.pairs;
+    if (result.rows != expected.result.rows) {
+        verdict.problem = "the result has " + std::to_string(result.rows) + " rows instead of " +
+                          std::to_string(expected.result.rows);
         return verdict;
     }
     if (result.columns.empty()) return verdict;
-    const Totals found = result_totals(device, inputs, result);
+    const Totals found = result_totals(device, workload, inputs, result);
     if (found.rows > 0) {
         verdict.problem = std::to_string(found.rows) + " rows of the result are none of the join";
-    } else if (found.check != expected.check) {
-        verdict.problem = "pairs of rows are missing while others are there twice";
+    } else if (found.check != expected.result.check) {
+        verdict.problem = "rows of the result are missing while others are there twice";
     }
     return verdict;
 }

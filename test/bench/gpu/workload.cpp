@@ -47,6 +47,29 @@ std::vector<uint32_t> parse_widths(const std::string& name, const std::string& t
     throw std::invalid_argument("Expected none or 1 to 64 columns for " + name + " but received '" + text + "'.");
 }
 
+struct JoinTypeName {
+    const char* name;
+    cuda::JoinKind kind;
+};
+
+constexpr JoinTypeName kJoinTypes[] = {{"inner", {}},
+                                       {"left", {cuda::JoinEmit::kPairs, false, false, true}},
+                                       {"right", {cuda::JoinEmit::kPairs, false, true, false}},
+                                       {"full", {cuda::JoinEmit::kPairs, false, true, true}},
+                                       {"semi", {cuda::JoinEmit::kProbeOnce, false, false, false}},
+                                       {"anti", {cuda::JoinEmit::kProbeOnce, true, false, false}},
+                                       {"right-semi", {cuda::JoinEmit::kBuildOnce, false, false, false}},
+                                       {"right-anti", {cuda::JoinEmit::kBuildOnce, true, false, false}}};
+
+// No query moves columns that are not in its result.
+void check_columns(const Workload& workload) {
+    const cuda::JoinEmit emit = workload.kind.emit;
+    expect(emit != cuda::JoinEmit::kProbeOnce || workload.build_payload.empty(),
+           "none for --build-payload, as no build rows are in the result of that --type");
+    expect(emit != cuda::JoinEmit::kBuildOnce || workload.probe_payload.empty(),
+           "none for --probe-payload, as no probe rows are in the result of that --type");
+}
+
 void check(const BenchOptions& options) {
     const Workload& workload = options.workload;
     expect(workload.key_bytes == 4 || workload.key_bytes == 8, "4 or 8 for --key-bytes");
@@ -57,6 +80,7 @@ void check(const BenchOptions& options) {
     expect(workload.distinct <= workload.build_rows, "no more --distinct keys than --build-rows");
     expect(workload.key_bytes == 8 || workload.probe_domain() <= 1ULL << 32, "keys that fit --key-bytes");
     expect(options.samples >= 1, "at least one of --samples");
+    check_columns(workload);
 }
 
 }  // namespace
@@ -65,7 +89,24 @@ uint64_t Workload::probe_domain() const {
     return static_cast<uint64_t>(std::llround(static_cast<double>(build_domain()) / match_ratio));
 }
 
+cuda::JoinKind parse_join_type(const std::string& text) {
+    std::string names;
+    for (const JoinTypeName& type : kJoinTypes) {
+        if (text == type.name) return type.kind;
+        names += std::string(names.empty() ? "'" : "', '") + type.name;
+    }
+    throw std::invalid_argument("Expected one of " + names + "' for --type but received '" + text + "'.");
+}
+
 uint64_t Workload::result_rows_estimate() const {
+    if (!kind.pairs()) return kind.emit == cuda::JoinEmit::kBuildOnce ? build_rows : probe_rows;
+    const uint64_t lone_build_rows = kind.keep_unmatched_build ? build_rows : 0;
+    // Of unique build keys, a probe row makes one row of the result with a partner and without.
+    const uint64_t lone_probe_rows = kind.keep_unmatched_probe && !unique_build_keys() ? probe_rows : 0;
+    return pairs_estimate() + lone_build_rows + lone_probe_rows;
+}
+
+uint64_t Workload::pairs_estimate() const {
     if (unique_build_keys()) return probe_rows;
     const double multiplicity = static_cast<double>(build_rows) / static_cast<double>(distinct);
     return static_cast<uint64_t>(std::ceil(static_cast<double>(probe_rows) * multiplicity * match_ratio * 1.01));
@@ -84,6 +125,11 @@ BenchOptions parse_bench_options(int count, char** arguments) {
         {"--match-ratio", [&](Text n, Text v) { workload.match_ratio = parse_real(n, v); }},
         {"--zipf", [&](Text n, Text v) { workload.zipf = parse_real(n, v); }},
         {"--distinct", [&](Text n, Text v) { workload.distinct = parse_number(n, v); }},
+        {"--type",
+         [&](Text, Text v) {
+             workload.type = v;
+             workload.kind = parse_join_type(v);
+         }},
         {"--algorithm", [&](Text, Text v) { options.algorithms.push_back(v); }},
         {"--row-words-max",
          [&](Text n, Text v) { workload.row_words_max = static_cast<uint32_t>(parse_number(n, v)); }},

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "api/join_spec.hpp"
+
 namespace spillway::gpu_bench {
 
 // Two relations and what their keys have in common.
@@ -17,6 +19,8 @@ struct Workload {
     double match_ratio = 1;  // the probe side's keys come from a domain 1 / match_ratio as large as the build side's
     double zipf = 0;         // exponent of the probe side's keys, 0 = uniform
     uint64_t distinct = 0;   // keys that the build side's are drawn from; 0 = each row has its own
+    std::string type = "inner";  // see parse_join_type(); `kind` is the same
+    cuda::JoinKind kind;
 
     uint32_t row_words_max = 0;  // EquiJoin's, for phj-tr, and so
     int radix_bits = -1;
@@ -25,9 +29,17 @@ struct Workload {
     uint64_t build_domain() const { return unique_build_keys() ? build_rows : distinct; }
     uint64_t probe_domain() const;
     // What a planner that knows the numbers of rows and distinct keys takes memory for. Primary and foreign keys: no
-    // more than probe rows, for it does not know how many of them find a partner. Else the mean and 1 %.
+    // more than probe rows, for it does not know how many of them find a partner. Else the mean and 1 %. Rows without
+    // a partner, and those that come once, may be all of their side.
     uint64_t result_rows_estimate() const;
+
+  private:
+    uint64_t pairs_estimate() const;
 };
+
+// The probe side is the left one: "inner", "left", "right", "full", "semi", "anti" (probe rows with and without a
+// partner), "right-semi", "right-anti" (build rows). Throws std::invalid_argument.
+cuda::JoinKind parse_join_type(const std::string& text);
 
 struct BenchOptions {
     Workload workload;

@@ -19,6 +19,7 @@ interface Workload {
     rows: number;
     groups: number;
     expected_groups: number;
+    type?: string;
 }
 interface Part {
     experiment: string;
@@ -30,11 +31,12 @@ const bench = async <T>(name: string): Promise<T> => (await import(join(reposito
 const { experimentParts } = await bench<{ experimentParts: (config: unknown) => Part[] }>("gpu-grid.mjs");
 const { zipfShare } = await bench<{ zipfShare: (zipf: number, keys: number) => number }>("model-shapes.mjs");
 const { fitSums } = await bench<{ fitSums: (rows: number[][], actual: number[]) => number[] }>("fit-profile.mjs");
-const { drawnWorkloads, groupsMet, useOf } = await bench<{
+const { drawnWorkloads, groupsMet, joinTypes, useOf } = await bench<{
     groupsMet: (rows: number, groups: number, zipf: number, hotShare?: number) => number;
+    joinTypes: string[];
     drawnWorkloads: (part: {
         operator: string;
-        drawn: { seed: number; cells: number; whole?: boolean }[];
+        drawn: { seed: number; cells: number; whole?: boolean; types?: string[] }[];
     }) => Workload[];
     useOf: (name: string) => string | undefined;
 }>("gpu-drawn.mjs");
@@ -125,6 +127,20 @@ describe("drawn workloads", () => {
         }
     });
 
+    test("are joins of every type, with columns of the sides that their results have", () => {
+        const types = new Set(joins.workloads.map(({ type = "inner" }) => type));
+        expect([...types].sort()).toEqual([...joinTypes].sort());
+        for (const { name, type = "inner", payload_bytes } of joins.workloads) {
+            const { build, probe } = payload_bytes;
+            if (["semi", "anti"].includes(type)) expect(build).toEqual([]);
+            if (["right-semi", "right-anti"].includes(type)) expect(probe).toEqual([]);
+            expect(name.endsWith(`, ${type}`)).toBe(type !== "inner");
+        }
+        const drawn = (types: string[]) => drawnWorkloads({ operator: "join", drawn: [{ seed: 3, cells: 9, types }] });
+        const [inner, outer] = [drawn(["inner"]), drawn(["full"])];
+        expect(outer).toEqual(inner.map(({ name, ...cell }) => ({ ...cell, name: `${name}, full`, type: "full" })));
+    });
+
     test("say how many groups their rows are expected to have", () => {
         expect(groupsMet(1e9, 1000, 0)).toBe(1000);
         expect(groupsMet(1, 1000, 1)).toBe(1);
@@ -141,7 +157,7 @@ describe("drawn workloads", () => {
     test("are for fits by one half of the grid, and for judging them by all others", () => {
         const uses = [...joins.workloads, ...groups.workloads].map(({ name }) => useOf(name));
         const fits = uses.filter((use) => use === "fit").length;
-        expect(fits).toBe((80 + 60) / 2);
+        expect(fits).toBe((80 + 56 + 60) / 2);
         expect(uses.filter((use) => use === "judge")).toHaveLength(uses.length - fits);
         expect(useOf("wide 2+2, 2^27 x 2^27")).toBeUndefined();
     });
