@@ -22,7 +22,9 @@ constexpr int kRangeCountBits = 16;
 constexpr uint32_t kRangeCount = (1U << kRangeCountBits) - 1;
 // Among a range's count, which a block's 2^14 rows leave free: it has rows of several keys. For who asks mark_mixed().
 constexpr uint32_t kMixedRange = 1U << (kRangeCountBits - 1);
-static_assert(kNoBuildRow < kMixedRange);
+// Likewise: somebody has taken all of its rows.
+constexpr uint32_t kTakenRange = kMixedRange >> 1;
+static_assert(kNoBuildRow < kTakenRange);
 
 template <int kKeyWords>
 class BlockRanges {
@@ -129,6 +131,13 @@ class BlockRanges {
         for (uint32_t number = threadIdx.x; others != 0; number += kJoinThreads, others >>= 1) {
             if ((others & 1) != 0) atomicOr(ranges_ + table_.bucket_of(key_of(number), buckets_), kMixedRange);
         }
+    }
+
+    // Takes the range of a key. Has nobody done so before? Not for ranges of several keys.
+    __device__ bool take(Key key) const {
+        uint32_t* const range = ranges_ + table_.bucket_of(key, buckets_);
+        if ((*range & kTakenRange) != 0) return false;
+        return (atomicOr(range, kTakenRange) & kTakenRange) == 0;
     }
 
     // Rows that have the key, and others of their bucket: a range.

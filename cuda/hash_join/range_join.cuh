@@ -50,9 +50,9 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
 
     __device__ Ranges ranges(uint32_t words) const { return Ranges(table_, words, unit_.build_count); }
 
-    // Fills ranges that were cleared, and for who only counts matches marks those of several keys. Returns whether keys
-    // repeat, by a look at one row of each thread only: where they repeat and this does not see it, the next units will
-    // soon tell.
+    // Fills ranges that were cleared, and for who only counts or marks matches marks those of several keys. Returns
+    // whether keys repeat, by a look at one row of each thread only: where they repeat and this does not see it, the
+    // next units will soon tell.
     __device__ bool build_ranges(const Ranges& ranges) {
         if (Base::kLists && threadIdx.x == 0) {
             range_shared_.many = 0;
@@ -65,9 +65,10 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
         Workers::wait();
         ranges.place(unit_.build_count);
         Workers::wait();
-        const uint32_t others = this->counts_alone() ? ranges.rows_of_others(unit_.build_count) : 0;
+        const bool wants_mixed = this->counts_alone() || kUse == MatchUse::kMark;
+        const uint32_t others = wants_mixed ? ranges.rows_of_others(unit_.build_count) : 0;
         const bool repeats = Workers::any(threadIdx.x < unit_.build_count && ranges.repeats(threadIdx.x));
-        if (this->counts_alone()) {
+        if (wants_mixed) {
             ranges.mark_mixed(others);
             Workers::wait();
         }
@@ -181,6 +182,7 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
             const bool there = number < unit_.probe_count && (batch || u == 0) && lane_index() < lanes;
             found[u] = there ? ranges.range_of(Base::Table::key_of(rows.words[u])) : 0;
             if (this->counts_alone()) found[u] = count_range(ranges, Base::Table::key_of(rows.words[u]), found[u]);
+            if (kUse == MatchUse::kMark) found[u] = take_range(ranges, Base::Table::key_of(rows.words[u]), found[u]);
         }
         const int turns = batch ? kRows : 1;
         const bool many = sees_many(found);
@@ -208,6 +210,13 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
         const uint32_t count = range & kRangeCount;
         if (count > 0 && ranges.key_of(ranges.number(range >> kRangeCountBits)) == key) this->count_more(count);
         return 0;
+    }
+
+    // Build rows need one mark, whichever probe row with their key comes first: the others have nothing to do.
+    __device__ uint32_t take_range(const Ranges& ranges, Key key, uint32_t range) {
+        if ((range & kMixedRange) != 0) return range & ~kMixedRange;
+        if ((range & (kRangeCount & ~kTakenRange)) == 0 || (range & kTakenRange) != 0) return 0;
+        return ranges.key_of(ranges.number(range >> kRangeCountBits)) == key && ranges.take(key) ? range : 0;
     }
 
     // One probe row per lane with its range: rows first + lane * lane_step.

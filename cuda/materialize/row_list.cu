@@ -62,13 +62,16 @@ __global__ void list_chosen(RowBits bits, uint64_t tiles, const uint64_t* first,
     });
 }
 
-// Bytes: see mark_rows(); bound by the rate of atomics.
+// Bytes: see mark_rows(); bound by the rate of atomics. A bit that is set already is only read: the atomics of a row
+// that comes in many pairs would take turns at its address.
 template <class Number>
 __global__ void mark_listed(const Number* rows, uint64_t count, uint32_t* marks) {
     const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
     for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
         const uint64_t row = rows[i];
-        atomicOr(&marks[row / kWordRows], 1U << (row % kWordRows));
+        uint32_t* const word = marks + row / kWordRows;
+        const uint32_t bit = 1U << (row % kWordRows);
+        if ((__ldcg(word) & bit) == 0) atomicOr(word, bit);
     }
 }
 

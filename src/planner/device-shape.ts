@@ -77,6 +77,7 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
         probeRows: rowsOf(probe),
         pairs: rowsOf(probe) * matchRatio * perKey,
         matchRatio,
+        buildMatchRatio: estimator.matchRatio(node, build),
         inRangeShare: Math.max(matchRatio, inRange),
         keyBytes,
         ...(keyBits !== undefined && { keyBits }),
@@ -92,7 +93,7 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
         buildHeaviestShare: heaviest(build),
         probeHeaviestShare: heaviest(probe),
         counted,
-        inner: emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe,
+        emit,
         keepsBuild: keepUnmatchedBuild || (anti && emit === "buildOnce"),
         keepsProbe: keepUnmatchedProbe || (anti && emit === "probeOnce"),
         algorithms

@@ -211,19 +211,23 @@ export class Estimator {
             )
         );
         const pairs = Math.ceil((left * right) / Math.max(leftKeys, rightKeys));
+        const ratios = { left: this.matchRatio(node, "left"), right: this.matchRatio(node, "right") };
+        const alone = { left: Math.ceil(left * (1 - ratios.left)), right: Math.ceil(right * (1 - ratios.right)) };
+        // Beside rows without a partner are no more pairs than the others have.
+        const beside = Math.min(pairs, Math.ceil(this.#pairsIfAllMatch(node, "left") * ratios.left));
         switch (node.type) {
             case "inner":
                 return pairs;
             case "left":
-                return Math.max(left, pairs);
+                return Math.max(left, beside + alone.left);
             case "right":
-                return Math.max(right, pairs);
+                return Math.max(right, beside + alone.right);
             case "full":
-                return Math.max(left, right, pairs);
+                return Math.max(left, right, beside + alone.left + alone.right);
             case "semi":
                 return Math.min(left, pairs);
             case "anti":
-                return Math.max(Math.ceil(left / 10), left - pairs);
+                return Math.max(Math.ceil(left / 10), left - pairs, alone.left);
         }
     }
 }

@@ -103,20 +103,39 @@ function fitTogether(names, points) {
     });
 }
 
-/** Fits of one algorithm. */
-function fitAlgorithm(samples) {
+/** What a phase takes by a fit. */
+function fittedMs(name, fit, predicted) {
+    const { steps, values } = predicted.counts[name];
+    const { factor, fixed_ms, step_ms = 0, value_ns = 0 } = fit;
+    return predicted[phaseKeys[name]] * factor + fixed_ms + steps * step_ms + (values * value_ns) / 1e6;
+}
+
+/** Fits of one algorithm, of which some phases are `known`. */
+function fitAlgorithm(samples, known) {
     const points = new Map();
+    const takes = (name) => samples.some((one) => one.predicted[phaseKeys[name]] > 0);
     for (const { record, predicted } of samples) {
-        for (const [together, actual] of Object.entries(measuredTogether(record))) {
-            const takes = (name) => samples.some((one) => one.predicted[phaseKeys[name]] > 0);
-            const names = together.split("+").filter(takes);
+        for (const [together, measured] of Object.entries(measuredTogether(record))) {
+            const taken = together.split("+").filter(takes);
+            const names = taken.filter((name) => known[name] === undefined);
+            const others = taken.filter((name) => known[name] !== undefined);
+            const actual = others.reduce((ms, name) => ms - fittedMs(name, known[name], predicted), measured);
             if (names.length === 0 || actual <= 0) continue;
             const key = names.join("+");
             points.set(key, [...(points.get(key) ?? []), { predicted, actual }]);
         }
     }
-    const fits = Object.fromEntries([...points].flatMap(([names, of]) => fitTogether(names.split("+"), of)));
+    const found = Object.fromEntries([...points].flatMap(([names, of]) => fitTogether(names.split("+"), of)));
+    const fits = { ...known, ...found };
     return Object.fromEntries(phases.filter((phase) => fits[phase]).map((phase) => [phase, fits[phase]]));
+}
+
+/** Phases that are the same kernels as those of another algorithm, whose runs tell them better. */
+const samePhases = { "npj-perfect": { algorithm: "npj", phases: ["materialize"] } };
+
+function knownPhases(algorithm, fits) {
+    const { algorithm: other, phases: same = [] } = samePhases[algorithm] ?? {};
+    return Object.fromEntries(same.flatMap((name) => (fits[other]?.[name] ? [[name, fits[other][name]]] : [])));
 }
 
 /** Fits of all algorithms of a results file. `phasesOf(operator, algorithm, shape)`: predicted before any fit. */
@@ -131,7 +150,9 @@ export function fitAlgorithms(cells, phasesOf) {
             samples.set(record.algorithm, [...(samples.get(record.algorithm) ?? []), { record, predicted }]);
         }
     }
-    return Object.fromEntries([...samples].map(([algorithm, of]) => [algorithm, fitAlgorithm(of)]));
+    const fits = {};
+    for (const [algorithm, of] of samples) fits[algorithm] = fitAlgorithm(of, knownPhases(algorithm, fits));
+    return fits;
 }
 
 export function fitsText(fits, source) {

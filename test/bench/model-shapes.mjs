@@ -4,6 +4,8 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
+import { groupsMet } from "./gpu-drawn.mjs";
+
 export const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /** A module of the built package. */
@@ -35,16 +37,21 @@ export function zipfShare(zipf, keys) {
     return 1 / sum;
 }
 
-function joinShape({ workload, rows_out }) {
-    const { build_rows, probe_rows, match_ratio, key_bytes, payload_bytes, zipf } = workload;
+/** By types of joins whose left side is the probe side: the sides whose rows without a partner they keep. */
+const keptSides = { left: "probe", right: "build", full: "build probe", anti: "probe", "right-anti": "build" };
+
+function joinShape({ workload, rows_out, pairs = rows_out }) {
+    const { build_rows, probe_rows, match_ratio, key_bytes, payload_bytes, zipf, type = "inner" } = workload;
+    const kept = keptSides[type] ?? "";
     const distinct = workload.distinct ?? workload.distinct_keys;
     const unique = distinct === undefined || distinct === 0;
     const keys = unique ? build_rows : distinct;
     return {
         buildRows: build_rows,
         probeRows: probe_rows,
-        pairs: rows_out,
+        pairs,
         matchRatio: match_ratio,
+        buildMatchRatio: groupsMet(probe_rows, Math.round(keys / match_ratio), zipf) / (keys / match_ratio),
         // The keys of the build side are dense: others are out of their range.
         inRangeShare: match_ratio,
         keyBytes: key_bytes,
@@ -59,7 +66,8 @@ function joinShape({ workload, rows_out }) {
         arrayKeys: false,
         buildHeaviestShare: 1 / keys,
         probeHeaviestShare: zipfShare(zipf, keys),
-        ...{ inner: true, keepsBuild: false, keepsProbe: false }
+        emit: /^right-/.test(type) ? "buildOnce" : /^(semi|anti)$/.test(type) ? "probeOnce" : "pairs",
+        ...{ keepsBuild: kept.includes("build"), keepsProbe: kept.includes("probe") }
     };
 }
 

@@ -99,15 +99,15 @@ function fitted(algorithm: string, work: PhaseWork, speeds: DeviceSpeeds): Phase
     const fits: AlgorithmFits = speeds.deviceAlgorithms;
     const of = (phase: PhaseName): number => {
         const ms = work[phaseNames[phase]];
-        const { steps, values, extraMs } = work.counts[phase];
+        const { steps, values } = work.counts[phase];
         const fit = fits[algorithm]?.[phase];
-        if (ms === 0 && steps === 0) return extraMs;
+        if (ms === 0 && steps === 0) return 0;
         if (fit === undefined) {
             const starts = launches[algorithm]?.[phases.indexOf(phase)] ?? 1;
-            return ms + starts * speeds.deviceLaunchMs + extraMs;
+            return ms + starts * speeds.deviceLaunchMs;
         }
         const { factor, fixed_ms, step_ms = 0, value_ns = 0 } = fit;
-        return ms * factor + fixed_ms + steps * step_ms + (values * value_ns) / 1e6 + extraMs;
+        return ms * factor + fixed_ms + steps * step_ms + (values * value_ns) / 1e6;
     };
     return { transformMs: of("transform"), matchMs: of("match"), materializeMs: of("materialize") };
 }

@@ -3,6 +3,7 @@ import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../../model/algo
 import { formatBytes, formatCount, sumOf } from "../../model/sizes.js";
 import { hashSlices } from "./group-cost.js";
 import { npjTableBytes } from "./join-cost.js";
+import { isInner } from "./lone-rows.js";
 import type { MemoryCost } from "./memory-cost.js";
 import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
 
@@ -33,7 +34,7 @@ export function joinTree(shape: DeviceJoinShape, memory: MemoryCost): TreeAnswer
     const tableBytes = npjTableBytes(shape);
     const cacheBytes = memory.speeds.deviceCacheBytes;
     const facts: string[] = [];
-    if (tableBytes <= cacheBytes && shape.inner && shape.uniqueBuildKeys) {
+    if (tableBytes <= cacheBytes && isInner(shape) && shape.uniqueBuildKeys) {
         facts.push(`a hash table of ${formatBytes(tableBytes)} stays in the GPU's cache`);
         return { algorithm: "npj", facts };
     }

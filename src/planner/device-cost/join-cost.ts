@@ -2,6 +2,7 @@
 import type { DeviceJoinAlgorithm } from "../../model/algorithms.js";
 import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
+import { gatherLoneMs, isInner, loneRows, markBitsMs, markedSides, marks, pairRows, resultRows } from "./lone-rows.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
 import { phaseWork, type PhaseCounts, type PhaseWork } from "./phase-work.js";
 import { filteredSides } from "./range-filter-cost.js";
@@ -27,15 +28,6 @@ interface Context {
  */
 const bucketRowsPerMs = 4_500_000;
 
-/**
- * What phj-tr takes for rows without a partner, or rows that come once for all partners: they are marked while pairs
- * are found, and written by kernels of their own afterwards. H200, joins from Node of up to some million rows: beyond
- * what inner joins take more than predicted, a semi join takes 0.06 ms, a left one 0.17, an anti join 0.19 and a full
- * one 0.32. By the times of 72 drawn joins of all types 61 picks are within 1.1 of the fastest with 0.1 for each, 56
- * without.
- */
-const loneRowsMs = 0.1;
-
 /** Build rows of a key whose sectors a warp finds in the first-level cache again: H200, 32 of them and not 1,000. */
 const rowsInReach = 100;
 
@@ -53,11 +45,12 @@ export function npjTableBytes({ buildRows, keyBytes }: DeviceJoinShape): number 
     return 2 ** slotBits * (keyBytes <= 4 ? 8 : 16);
 }
 
-/** Pairs are written by whoever finds them: two row numbers and the key. */
+/** Pairs are written by whoever finds them: two row numbers and the key. Rows that have a partner are marked. */
 function pairsMs({ shape, memory }: Context): number {
-    if (shape.counted === true) return 0;
+    const marksMs = markBitsMs(shape, memory, marks(shape));
+    if (shape.counted === true) return marksMs;
     const rowNumbers = rowNumberBytes(shape.buildRows) + rowNumberBytes(shape.probeRows);
-    return memory.sequential(shape.pairs * (rowNumbers + shape.keyBytes));
+    return marksMs + memory.sequential(pairRows(shape) * (rowNumbers + shape.keyBytes));
 }
 
 /**
@@ -70,7 +63,8 @@ function gatherColumns(
     probe: readonly number[],
     sorted: boolean
 ): number {
-    const { pairs, buildRows, probeRows, matchRatio } = shape;
+    const { buildRows, probeRows, matchRatio } = shape;
+    const pairs = pairRows(shape);
     const hot = hotShare(shape.probeHeaviestShare);
     const matched = Math.max(1, probeRows * matchRatio);
     const of = (rows: number, widths: readonly number[], repeated: number, hotShare: number): number => {
@@ -85,34 +79,58 @@ function gatherColumns(
 
 /** Byte strings, which are gathered in any order whatever the join does with its rows. */
 function gatherTexts(context: Context): number {
-    return gatherColumns(context, context.shape.buildTexts ?? [], context.shape.probeTexts ?? [], false);
+    const { buildTexts = [], probeTexts = [] } = context.shape;
+    const lone = gatherLoneMs(context.shape, context.memory, buildTexts, probeTexts);
+    return gatherColumns(context, buildTexts, probeTexts, false) + lone;
 }
 
-/** Columns of the result but its key, one after the other, and their values. */
+/** Columns of the result but its key: those of pairs and of rows that come alone one after the other, and values. */
 function gatheredColumns(shape: DeviceJoinShape): Partial<PhaseCounts> {
-    const { buildPayload, probePayload, buildTexts, probeTexts, pairs } = shape;
+    const { buildPayload, probePayload, buildTexts, probeTexts } = shape;
     const texts = (buildTexts?.length ?? 0) + (probeTexts?.length ?? 0);
-    const steps = buildPayload.length + probePayload.length + texts;
-    return { steps, values: steps * pairs };
+    const columns = buildPayload.length + probePayload.length + texts;
+    const kernels = (shape.emit === "pairs" ? 1 : 0) + markedSides(shape);
+    return { steps: columns * kernels, values: columns * resultRows(shape) };
+}
+
+/** The key and the columns of fixed width of rows that come alone. */
+function gatherLone({ shape, memory }: Context): number {
+    if (isInner(shape)) return 0;
+    const { keyBytes, buildPayload, probePayload } = shape;
+    const lone = loneRows(shape);
+    const keysMs =
+        memory.clusteredGather(lone.build, shape.buildRows, keyBytes) +
+        memory.clusteredGather(lone.probe, shape.probeRows, keyBytes);
+    return keysMs + gatherLoneMs(shape, memory, buildPayload, probePayload);
 }
 
 function gatherUntransformed(context: Context, sorted: boolean): number {
     const { buildPayload, probePayload } = context.shape;
-    return gatherColumns(context, buildPayload, probePayload, sorted) + gatherTexts(context);
+    const pairsMs = gatherColumns(context, buildPayload, probePayload, sorted);
+    return pairsMs + gatherLone(context) + gatherTexts(context);
 }
 
 /** The same from columns in the order of the keys (GFTR). */
 function gatherTransformed(context: Context): number {
     const { shape, memory } = context;
-    const { pairs, buildRows, probeRows, buildPayload, probePayload } = shape;
+    const { buildRows, probeRows, buildPayload, probePayload } = shape;
     const of = (rows: number, widths: readonly number[]): number =>
-        widths.reduce((ms, width) => ms + memory.clusteredGather(pairs, rows, width), 0);
-    return of(buildRows, buildPayload) + of(probeRows, probePayload) + gatherTexts(context);
+        widths.reduce((ms, width) => ms + memory.clusteredGather(pairRows(shape), rows, width), 0);
+    return of(buildRows, buildPayload) + of(probeRows, probePayload) + gatherLone(context) + gatherTexts(context);
+}
+
+/** Columns of pairs that the no-partitioning joins write; `near`: of accesses to build rows. */
+function npjColumns({ shape, memory }: Context, near: Parameters<MemoryCost["unclusteredGather"]>[3]): number {
+    const { buildRows, probeRows, buildPayload, probePayload } = shape;
+    const pairs = pairRows(shape);
+    const build = buildPayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, buildRows, w, near), 0);
+    // Probe rows come in their order, and so do their columns.
+    return build + probePayload.reduce((ms, w) => ms + memory.clusteredGather(pairs, probeRows, w), 0);
 }
 
 function npj(context: Context, perfect: boolean): PhaseWork {
     const { shape, memory } = context;
-    const { buildRows, probeRows, pairs, keyBytes, buildPayload, probePayload } = shape;
+    const { buildRows, probeRows, pairs, keyBytes } = shape;
     const width = rowNumberBytes(buildRows);
     const tableBytes = perfect ? (shape.buildKeyRange ?? 0) * width : npjTableBytes(shape);
     const hot = hotShare(shape.probeHeaviestShare);
@@ -125,12 +143,7 @@ function npj(context: Context, perfect: boolean): PhaseWork {
     // An array is not looked at for a key outside of its range.
     const looks = perfect ? shape.inRangeShare : shape.matchRatio * 1.1 + (1 - shape.matchRatio) * 1.4;
     const chains = perfect ? 0 : Math.max(0, pairs - probeRows) / memory.speeds.deviceCachedReadsPerMs;
-    // All columns of a build row are gathered at once.
     const hottest = hottestShare(shape.probeHeaviestShare);
-    const near = { hotShare: hot, hottestShare: hottest, with: sumOf(buildPayload) };
-    const build = buildPayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, buildRows, w, near), 0);
-    // Probe rows come in their order, and so do their columns.
-    const probe = probePayload.reduce((ms, w) => ms + memory.clusteredGather(pairs, probeRows, w), 0);
     // The range of an array is found by one more look at the keys.
     const looksAtKeys = perfect ? 2 : 1;
     const insertMs = memory.sequential(tableBytes + buildRows * keyBytes * looksAtKeys) + insert;
@@ -138,17 +151,29 @@ function npj(context: Context, perfect: boolean): PhaseWork {
         memory.sequential(probeRows * keyBytes) +
         memory.randomReads(probeRows * looks, tableBytes, hot, hottest) +
         chains;
-    const texts = gatherTexts(context);
-    const writeMs = build + probe + texts + memory.sequential(shape.counted === true ? 0 : pairs * keyBytes);
-    // As reports have it: nothing is transformed, and what writes the rows of an inner join is the search itself.
+    const found = { transformMs: 0, matchMs: insertMs + searchMs, materializeMs: 0 };
+    const near = { hotShare: hot, hottestShare: hottest };
     const written = shape.counted === true ? {} : gatheredColumns(shape);
+    if (isInner(shape)) {
+        // The search writes the rows, all columns of a build row at once.
+        const columnsMs = npjColumns(context, { ...near, with: sumOf(shape.buildPayload) }) + gatherTexts(context);
+        const keysMs = memory.sequential(shape.counted === true ? 0 : pairs * keyBytes);
+        return phaseWork({ ...found, matchMs: found.matchMs + columnsMs + keysMs }, { match: written });
+    }
+    // Other joins find pairs of row numbers, by which rows are marked and columns gathered one after the other.
+    const marked = { build: shape.keepsBuild ? pairs : 0, probe: shape.keepsProbe ? pairs : 0 };
+    if (shape.emit !== "pairs") marked[shape.emit === "buildOnce" ? "build" : "probe"] = pairs;
+    // Bits of build rows lie anywhere, and one that is set is only read.
+    const bitsMs =
+        memory.randomReads(marked.build, buildRows / 8) +
+        memory.randomInserts(Math.min(marked.build, buildRows * shape.buildMatchRatio), buildRows / 8);
+    const pairBytes = width + rowNumberBytes(probeRows);
+    const listMs = memory.sequential(pairs * pairBytes) + bitsMs + markBitsMs(shape, memory, marked);
+    const keysMs = memory.unclusteredGather(pairRows(shape), Math.min(buildRows, probeRows), keyBytes, near);
+    const materializeMs = npjColumns(context, near) + keysMs + gatherLone(context) + gatherTexts(context);
     return phaseWork(
-        {
-            transformMs: 0,
-            matchMs: insertMs + searchMs + (shape.inner ? writeMs : 0),
-            materializeMs: shape.inner ? 0 : writeMs
-        },
-        { [shape.inner ? "match" : "materialize"]: written }
+        { ...found, matchMs: found.matchMs + listMs, materializeMs: shape.counted === true ? 0 : materializeMs },
+        { match: { steps: markedSides(shape) }, materialize: written }
     );
 }
 
@@ -157,9 +182,10 @@ function npj(context: Context, perfect: boolean): PhaseWork {
  * the probe rows, and at each candidate where keys repeat, takes longer than that.
  */
 function matchPartitions({ shape, memory }: Context, probeRows: number, bytes: number): number {
-    const { pairs, uniqueBuildKeys } = shape;
     const { devicePartitionBytesPerMs, deviceMatchRowsPerMs, deviceChainStepsPerMs } = memory.speeds;
-    const looks = probeRows / deviceMatchRowsPerMs + (uniqueBuildKeys ? 0 : pairs / deviceChainStepsPerMs);
+    // Whoever marks rows is done with the first partner, or with those that nobody has marked yet.
+    const steps = shape.uniqueBuildKeys ? 0 : shape.emit === "pairs" ? shape.pairs : marks(shape).build;
+    const looks = probeRows / deviceMatchRowsPerMs + steps / deviceChainStepsPerMs;
     return Math.max(bytes / devicePartitionBytesPerMs, looks);
 }
 
@@ -175,7 +201,7 @@ function listsLongMatches(shape: DeviceJoinShape): boolean {
     const { pairs, buildRows, probeRows, matchRatio, buildPayload, buildTexts = [], keepsBuild } = shape;
     const { longMatchRows, longPairsMin, longPairsPerProbeRow } = deviceConstants;
     const { longPairsPerBuildRow, longPairsPerBareBuildRow } = deviceConstants;
-    if (pairs < longMatchRows * Math.max(1, probeRows * matchRatio)) return false;
+    if (shape.emit !== "pairs" || pairs < longMatchRows * Math.max(1, probeRows * matchRatio)) return false;
     const isBare = buildPayload.length === 0 && buildTexts.length === 0 && keepsBuild !== true;
     const perBuildRow = isBare ? longPairsPerBareBuildRow : longPairsPerBuildRow;
     return pairs >= Math.max(longPairsMin, longPairsPerProbeRow * probeRows, perBuildRow * buildRows);
@@ -216,7 +242,7 @@ function moveWhole({ shape, memory }: Context, rows: number, payload: readonly n
 
 /** Columns become packs in the first pass, later ones move keys and places; packs are gathered behind the join. */
 function movePacks({ shape, memory }: Context, rows: number, payload: readonly number[], passes: number): SideMoves {
-    const { keyBytes, pairs } = shape;
+    const { keyBytes } = shape;
     const packs = packRowBytes(payload);
     const place = rowNumberBytes(rows);
     const rowBytes = keyBytes + place;
@@ -224,7 +250,10 @@ function movePacks({ shape, memory }: Context, rows: number, payload: readonly n
     const later = (rows * (passes - 1) * 2 * rowBytes) / memory.speeds.devicePartitionBytesPerMs;
     // What a pack has of the columns is in proportion to its width.
     const share = sumOf(payload) / Math.max(1, sumOf(packs));
-    const materializeMs = packs.reduce((ms, pack) => ms + memory.packedGather(pairs, rows, pack, pack * share), 0);
+    const materializeMs = packs.reduce(
+        (ms, pack) => ms + memory.packedGather(resultRows(shape), rows, pack, pack * share),
+        0
+    );
     const counts = { packs: packs.length, packed: payload.length, direct: 1 };
     return { rowBytes, transformMs: first + later, pairBytes: place, materializeMs, ...counts };
 }
@@ -234,9 +263,32 @@ function packBits(rows: number): number {
     return Math.min(packPassBitsMax, Math.ceil(Math.log2(Math.max(1, (rows * sectorBytes) / packWindowBytes))));
 }
 
+/**
+ * Values of rows that come alone, which kernels of their own write behind the join: H200, 1.8 * 10^8 rows of a key and
+ * a place in 2.7 ms.
+ */
+const loneValuesPerMs = 130_000_000;
+
+/** A byte for each row of a side is cleared, set and read; `columns`: that the join writes, with the key. */
+function writeLoneMs({ shape, memory }: Context, columns: number): number {
+    const lone = loneRows(shape);
+    const marked = marks(shape);
+    const bytes =
+        (marked.build + lone.build > 0 ? 3 * shape.buildRows : 0) +
+        (marked.probe + lone.probe > 0 ? 3 * shape.probeRows : 0);
+    const values = shape.counted === true ? 0 : (lone.build + lone.probe) * columns;
+    return memory.sequential(bytes) + values / loneValuesPerMs;
+}
+
+/** Outer joins write a byte for each row that says which sides are there, as long as some words. */
+function presenceValues(shape: DeviceJoinShape): number {
+    return shape.emit === "pairs" && !isInner(shape) ? 4 * resultRows(shape) : 0;
+}
+
 function phjTransformed(context: Context): PhaseWork {
     const { shape } = context;
-    const { buildRows, probeRows, pairs, keyBytes } = shape;
+    const { buildRows, probeRows, keyBytes } = shape;
+    const pairs = pairRows(shape);
     const carried = (payload: readonly number[], texts: readonly number[] | undefined, rows: number): number[] =>
         texts === undefined || texts.length === 0 ? [...payload] : [...payload, rowNumberBytes(rows)];
     const build = carried(shape.buildPayload, shape.buildTexts, buildRows);
@@ -257,11 +309,12 @@ function phjTransformed(context: Context): PhaseWork {
     const read = rows.build * left.rowBytes + rows.probe * right.rowBytes;
     const counted = shape.counted === true;
     const written = counted ? 0 : pairs * (keyBytes + left.pairBytes + right.pairBytes);
+    const direct = 1 + left.direct + right.direct;
     const packs = left.packs + right.packs;
     return phaseWork(
         {
             transformMs: left.transformMs + right.transformMs + filtered.ms,
-            matchMs: matchPartitions(context, rows.probe, read + written),
+            matchMs: matchPartitions(context, rows.probe, read + written) + writeLoneMs(context, direct),
             materializeMs: counted ? 0 : left.materializeMs + right.materializeMs + gatherTexts(context)
         },
         {
@@ -270,10 +323,10 @@ function phjTransformed(context: Context): PhaseWork {
                 values: rows.build * narrowColumns(build) + rows.probe * narrowColumns(probe)
             },
             match: {
-                values: counted ? 0 : pairs * (1 + left.direct + right.direct),
-                extraMs: counted || shape.inner ? 0 : loneRowsMs
+                steps: markedSides(shape),
+                values: counted ? 0 : pairs * direct + presenceValues(shape)
             },
-            materialize: counted ? {} : { steps: packs, values: pairs * (left.packed + right.packed) }
+            materialize: counted ? {} : { steps: packs, values: resultRows(shape) * (left.packed + right.packed) }
         }
     );
 }
@@ -281,7 +334,9 @@ function phjTransformed(context: Context): PhaseWork {
 /** Joins that write pairs of row numbers, by which the columns are gathered. */
 function gathersOf(shape: DeviceJoinShape): Parameters<typeof phaseWork>[1] {
     if (shape.counted === true) return {};
-    return { match: { values: shape.pairs }, materialize: gatheredColumns(shape) };
+    // Memory for pairs, and each list of rows that come alone beside them, is taken when their number is known.
+    const matchSteps = shape.emit === "pairs" ? 1 + markedSides(shape) : 0;
+    return { match: { steps: matchSteps, values: pairRows(shape) }, materialize: gatheredColumns(shape) };
 }
 
 /** Keys and row numbers are partitioned. `shared`: each pass makes its histogram, where bucket chains need none. */

@@ -16,8 +16,6 @@ export interface PhaseCounts {
     readonly steps: number;
     /** Values that are written one by one: of columns of a result, of numbers of its rows. */
     readonly values: number;
-    /** What no fit has seen, as its runs do not do it: added to what is fitted. */
-    readonly extraMs: number;
 }
 
 /** Times of the phases of an algorithm by the bytes and accesses of each, and what else they do. */
@@ -25,7 +23,7 @@ export interface PhaseWork extends PhaseMs {
     readonly counts: Readonly<Record<PhaseName, PhaseCounts>>;
 }
 
-const none: PhaseCounts = { steps: 0, values: 0, extraMs: 0 };
+const none: PhaseCounts = { steps: 0, values: 0 };
 
 export function phaseWork(ms: PhaseMs, counts: Partial<Record<PhaseName, Partial<PhaseCounts>>> = {}): PhaseWork {
     const of = (phase: PhaseName): PhaseCounts => ({ ...none, ...counts[phase] });
@@ -37,8 +35,7 @@ export function allWork(parts: readonly PhaseWork[]): PhaseWork {
     const sum = (of: (part: PhaseWork) => number): number => parts.reduce((total, part) => total + of(part), 0);
     const counts = (phase: PhaseName): PhaseCounts => ({
         steps: sum((part) => part.counts[phase].steps),
-        values: sum((part) => part.counts[phase].values),
-        extraMs: sum((part) => part.counts[phase].extraMs)
+        values: sum((part) => part.counts[phase].values)
     });
     return {
         transformMs: sum((part) => part.transformMs),

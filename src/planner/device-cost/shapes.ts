@@ -8,9 +8,10 @@ export interface DeviceJoinShape {
     readonly probeRows: number;
     /** Pairs of rows with equal keys. */
     readonly pairs: number;
-    /** Share of the probe side's rows that have a partner. */
+    /** Share of the probe side's rows that have a partner, and of the build side's. */
     readonly matchRatio: number;
-    /** Share of them whose key lies between the least and the greatest one of the build side. */
+    readonly buildMatchRatio: number;
+    /** Share of the probe side's rows whose key lies between the least and the greatest one of the build side. */
     readonly inRangeShare: number;
     readonly keyBytes: number;
     /** Bits of the keys that sorts have to look at; all if left out. */
@@ -34,9 +35,9 @@ export interface DeviceJoinShape {
     readonly probeHeaviestShare: number;
     /** Pairs are only counted: nothing is written. */
     readonly counted?: boolean;
-    /** Pairs alone come out: no rows without a partner, and none that come once for all their partners. */
-    readonly inner: boolean;
-    /** Rows of a side that have no partner are in the result. */
+    /** Whether pairs come out, or rows of one side once for all their partners. */
+    readonly emit: "pairs" | "buildOnce" | "probeOnce";
+    /** Rows of a side that have no partner are in the result; where they come once, they alone. */
     readonly keepsBuild: boolean;
     readonly keepsProbe: boolean;
     /** Algorithms that may be chosen; all that can do the join if left out. */

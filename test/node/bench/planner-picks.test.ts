@@ -30,7 +30,10 @@ interface Part {
 const bench = async <T>(name: string): Promise<T> => (await import(join(repositoryRoot, "test/bench", name))) as T;
 const { experimentParts } = await bench<{ experimentParts: (config: unknown) => Part[] }>("gpu-grid.mjs");
 const { zipfShare } = await bench<{ zipfShare: (zipf: number, keys: number) => number }>("model-shapes.mjs");
-const { fitSums } = await bench<{ fitSums: (rows: number[][], actual: number[]) => number[] }>("fit-profile.mjs");
+const { fitAlgorithms, fitSums } = await bench<{
+    fitAlgorithms: (cells: Map<string, unknown[]>, phasesOf: unknown) => Record<string, Record<string, object>>;
+    fitSums: (rows: number[][], actual: number[]) => number[];
+}>("fit-profile.mjs");
 const { drawnWorkloads, groupsMet, joinTypes, useOf } = await bench<{
     groupsMet: (rows: number, groups: number, zipf: number, hotShare?: number) => number;
     joinTypes: string[];
@@ -94,6 +97,30 @@ test("sums are fitted by relative errors, without negative coefficients", () => 
     expect(fitSums([[1], [1]], [1, 4])).toEqual([expect.closeTo(2, 3)]);
     expect(fitSums([[4, 0]], [2])).toEqual([0.5, 0]);
     expect(fitSums([], [])).toEqual([]);
+});
+
+test("what two algorithms do by the same kernels is fitted to runs of the first", () => {
+    const none = { steps: 0, values: 0 };
+    // Matches take what is predicted, columns of pairs twice as long.
+    const phasesOf = (_: string, algorithm: string, { probeRows }: { probeRows: number }) => {
+        const pairsMs = probeRows % 3;
+        const counts = { transform: none, match: none, materialize: none };
+        return { transformMs: 0, matchMs: algorithm === "npj" ? probeRows : 1, materializeMs: pairsMs, counts };
+    };
+    const workload = { key_bytes: 4, payload_bytes: { build: [], probe: [] }, match_ratio: 1, zipf: 0 };
+    const cellOf = (algorithm: string, probe_rows: number) => {
+        const join_ms = (algorithm === "npj" ? probe_rows : 1) + 2 * (probe_rows % 3);
+        const sizes = { build_rows: 10, probe_rows };
+        return { algorithm, workload: { ...workload, ...sizes }, rows_out: 1, phases: { transform_ms: 0, join_ms } };
+    };
+    const rowsOf = [1, 5, 9, 12, 23, 31];
+    const cells = new Map(
+        ["npj", "npj-perfect"].flatMap((name) => rowsOf.map((rows) => [`${name} ${rows}`, [cellOf(name, rows)]]))
+    );
+    const fits = fitAlgorithms(cells, phasesOf);
+    const close = (value: number): unknown => expect.closeTo(value, 2);
+    expect(fits["npj"]).toMatchObject({ match: { factor: close(1) }, materialize: { factor: close(2) } });
+    expect(fits["npj-perfect"]!["materialize"]).toEqual(fits["npj"]!["materialize"]);
 });
 
 describe("drawn workloads", () => {

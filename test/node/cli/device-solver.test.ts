@@ -21,14 +21,14 @@ class PredictedRuns {
         const keys = { keyBytes: 4, uniqueBuildKeys: true, buildRowsPerKey: 1, buildKeyRange: null, arrayKeys: false };
         const shape = {
             pairs: probeRows,
-            matchRatio: 1,
+            ...{ matchRatio: 1, buildMatchRatio: 1, emit: "pairs" as const },
             inRangeShare: 1,
             keepsBuild: false,
             keepsProbe: false,
             ...keys
         };
         const columns = { buildPayload: [4, 4], probePayload: [4, 4] };
-        const heaviest = { buildHeaviestShare: 0, probeHeaviestShare: 0, inner: true, algorithms: [algorithm] };
+        const heaviest = { buildHeaviestShare: 0, probeHeaviestShare: 0, algorithms: [algorithm] };
         const all = { buildRows, probeRows, ...shape, ...columns, ...heaviest, ...more };
         return this.#phases(chooseDeviceJoin(all, this.speeds));
     }

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { loadProfile } from "../../../src/machine/profile.js";
+import { deviceJoinAlgorithms } from "../../../src/model/algorithms.js";
 import {
     canGroup,
     chooseDeviceGroupBy,
@@ -10,6 +11,7 @@ import {
     totalMs
 } from "../../../src/planner/device-cost/choose-algorithm.js";
 import { groupTree, joinTree } from "../../../src/planner/device-cost/decision-tree.js";
+import { loneRows, resultRows } from "../../../src/planner/device-cost/lone-rows.js";
 import { MemoryCost } from "../../../src/planner/device-cost/memory-cost.js";
 import type { DeviceGroupShape, DeviceJoinShape } from "../../../src/planner/device-cost/shapes.js";
 
@@ -20,7 +22,7 @@ const rows = 2 ** 27;
 
 function joinOf(more: Partial<DeviceJoinShape> = {}): DeviceJoinShape {
     const sizes = { buildRows: rows, probeRows: rows, keyBytes: 4 };
-    const shape = { ...sizes, matchRatio: 1, inRangeShare: 1, inner: true, ...more };
+    const shape = { ...sizes, matchRatio: 1, buildMatchRatio: 1, inRangeShare: 1, ...more };
     return {
         pairs: shape.probeRows * shape.matchRatio,
         buildPayload: [4, 4],
@@ -31,6 +33,7 @@ function joinOf(more: Partial<DeviceJoinShape> = {}): DeviceJoinShape {
         arrayKeys: false,
         buildHeaviestShare: 1 / shape.buildRows,
         probeHeaviestShare: 1 / shape.probeRows,
+        emit: "pairs",
         keepsBuild: false,
         keepsProbe: false,
         ...shape
@@ -171,14 +174,46 @@ describe("a join", () => {
         expect(of({ matchRatio: 0.8, inRangeShare: 0.8 }).transformMs).toBe(all!.transformMs);
     });
 
-    test("takes longer by phj-tr where rows come without a partner, whatever runs say of its phases", () => {
-        const fits = { "phj-tr": { match: { factor: 3, fixed_ms: 0.2 } } };
-        const of = (more: Partial<DeviceJoinShape>): number => {
-            const shape = { ...joinOf(more), algorithms: ["phj-tr"] };
-            return chooseDeviceJoin(shape, { ...speeds, deviceAlgorithms: fits }).predictedMs.matchMs;
-        };
-        expect(of({ inner: false, keepsProbe: true }) - of({})).toBeCloseTo(0.1, 6);
-        expect(of({ inner: false, keepsProbe: true, counted: true })).toBeCloseTo(of({ counted: true }), 6);
+    describe("rows that come alone", () => {
+        const half = { matchRatio: 0.5, buildMatchRatio: 0.25, inRangeShare: 0.5 };
+        const shapeOf = (more: Partial<DeviceJoinShape>): DeviceJoinShape => joinOf({ ...half, ...more });
+
+        test("are those without a partner of outer and anti joins, and those with one of semi joins", () => {
+            const of = (more: Partial<DeviceJoinShape>) => loneRows(shapeOf(more));
+            expect(of({})).toEqual({ build: 0, probe: 0 });
+            expect(of({ keepsProbe: true })).toEqual({ build: 0, probe: rows / 2 });
+            expect(of({ keepsBuild: true, keepsProbe: true })).toEqual({ build: rows * 0.75, probe: rows / 2 });
+            expect(of({ emit: "probeOnce" })).toEqual({ build: 0, probe: rows / 2 });
+            expect(of({ emit: "buildOnce" })).toEqual({ build: rows / 4, probe: 0 });
+            expect(of({ emit: "buildOnce", keepsBuild: true })).toEqual({ build: rows * 0.75, probe: 0 });
+            expect(resultRows(shapeOf({ keepsProbe: true }))).toBe(rows);
+            expect(resultRows(shapeOf({ emit: "buildOnce" }))).toBe(rows / 4);
+        });
+
+        test("take longer by every algorithm, and those of one side less than its pairs", () => {
+            for (const algorithm of deviceJoinAlgorithms) {
+                const of = (more: Partial<DeviceJoinShape>): number =>
+                    chooseDeviceJoin({ ...shapeOf(more), algorithms: [algorithm] }, speeds).candidates[0]!.predictedMs;
+                const inner = of({});
+                const [left, full] = [of({ keepsProbe: true }), of({ keepsBuild: true, keepsProbe: true })];
+                expect([algorithm, left > inner, full > left]).toEqual([algorithm, true, true]);
+                // As many rows of the probe side as there are pairs, without the columns of the other side.
+                const wide = { buildPayload: [8, 8, 8, 8] };
+                const semi = of({ emit: "probeOnce", buildPayload: [] });
+                expect([algorithm, semi < of(wide)]).toEqual([algorithm, true]);
+            }
+        });
+
+        test("are found without going over all pairs of a key", () => {
+            const repeated = { uniqueBuildKeys: false, buildRowsPerKey: 1000, pairs: rows * 500 };
+            for (const algorithm of ["phj-tr", "phj-ur", "smj-ur"]) {
+                const of = (more: Partial<DeviceJoinShape>): number =>
+                    chooseDeviceJoin({ ...shapeOf(more), algorithms: [algorithm] }, speeds).predictedMs.matchMs;
+                for (const emit of ["probeOnce", "buildOnce"] as const) {
+                    expect(of({ ...repeated, emit })).toBeLessThan(of({ emit }) * 2);
+                }
+            }
+        });
     });
 
     test("writes narrow columns of long matches whole lines at a time", () => {
@@ -195,7 +230,8 @@ describe("a join", () => {
         for (const more of [{ keepsBuild: true }, { buildTexts: [20] }, { pairs: 2 ** 24 }]) {
             expect(nsPerPair(more)).toBeGreaterThan(6);
         }
-        expect(nsPerPair({ pairs: 2 ** 29, keepsBuild: true })).toBe(3);
+        // A byte that says which sides are there counts as four words.
+        expect(nsPerPair({ pairs: 2 ** 29, keepsBuild: true })).toBe(3 + 4);
     });
 
     test("probes a table that fits the cache without partitioning", () => {
@@ -218,8 +254,8 @@ describe("a join", () => {
         expect(names(5, 4, 2 ** 18)).not.toContain("npj");
         expect(names(50, 4, 2 ** 18, 0)).not.toContain("npj");
         expect(names(null, 4, 2 ** 18)).not.toContain("npj");
-        const outer = join({ buildRows: 2 ** 20, buildPayload: [], inner: false, keepsProbe: true, algorithms });
-        expect(outer.algorithm).toBe("npj");
+        const outer = join({ buildRows: 2 ** 20, buildPayload: [], keepsProbe: true, algorithms });
+        expect(outer.candidates.map((one) => one.algorithm)).toContain("npj");
     });
 
     test("takes an array only for keys that it is likely to fit, and says what it takes", () => {

@@ -110,6 +110,25 @@ describe("estimates", () => {
         expect(rows({ hints: { resultRows: 7 } })).toBe(7);
     });
 
+    test("of outer and anti joins: rows without a partner beside the pairs", () => {
+        const rows = (type: string, orderKeys: number, lineKeys: number): number => {
+            const other = join(orders, lines, { on: "k", type });
+            const keysOf = (name: string): number => (name === "orders" ? orderKeys : lineKeys);
+            const statistics = wantedStatistics(other, defaultPolicy).map(
+                ({ id, input }) => [id, sample(input.rows, input.rows, keysOf(input.name))] as const
+            );
+            return new Estimator(other, new Map(statistics), defaultPolicy).of(other).rows;
+        };
+        // A fifth of the lines have a key of no order.
+        expect(rows("right", 100_000, 125_000)).toBe(400_000);
+        expect(rows("left", 100_000, 125_000)).toBe(320_000);
+        expect(rows("full", 100_000, 125_000)).toBe(400_000);
+        // Half of the orders have no line, each of the others has eight.
+        expect(rows("left", 100_000, 50_000)).toBe(450_000);
+        expect(rows("full", 100_000, 50_000)).toBe(450_000);
+        expect(rows("anti", 100_000, 50_000)).toBe(50_000);
+    });
+
     test("of groups: distinct keys, traced through joins to their relation", () => {
         const grouped = group(node, { keys: ["c"], aggregates: { n: { count: "*" } } });
         const wanted = wantedStatistics(grouped, defaultPolicy);
