@@ -38,9 +38,8 @@ class NpjPairs {
   public:
     NpjPairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join)
         : device_(device), build_(numbered(build)), probe_(numbered(probe)), options_(npj_options(join)) {
-        if (join.kind.pairs()) return;
         // Fewer rows may come out than there are pairs, for which the join would run once more.
-        options_.expected_rows = std::max(options_.expected_rows, std::min(probe.rows, kNpjUnaskedPairsMax));
+        if (!join.kind.pairs()) options_.expected_rows = std::max(options_.expected_rows, pairs_at_first());
     }
 
     MatchPairs find(const MatchWish& wish) const {
@@ -63,6 +62,11 @@ class NpjPairs {
     }
 
   private:
+    uint64_t pairs_at_first() const {
+        if (probe_.rows <= kNpjUnaskedPairs) return probe_.rows;
+        const uint64_t pair_bytes = build_.columns[0].width + probe_.columns[0].width;
+        return std::min(probe_.rows, device_.memory().free_bytes() / kNpjUnaskedMemoryPart / pair_bytes);
+    }
     static DeviceRelation numbered(const DeviceRelation& relation) {
         DeviceRelation keys = relation;
         keys.columns = {{nullptr, row_number_width(relation.rows)}};

@@ -22,7 +22,7 @@ constexpr int kRangeCountBits = 16;
 constexpr uint32_t kRangeCount = (1U << kRangeCountBits) - 1;
 // Among a range's count, which a block's 2^14 rows leave free: it has rows of several keys. For who asks mark_mixed().
 constexpr uint32_t kMixedRange = 1U << (kRangeCountBits - 1);
-// Likewise: somebody has taken all of its rows.
+// The bit below says that somebody has taken all rows of a range of one key.
 constexpr uint32_t kTakenRange = kMixedRange >> 1;
 static_assert(kNoBuildRow < kTakenRange);
 
@@ -136,8 +136,17 @@ class BlockRanges {
     // Takes the range of a key. Has nobody done so before? Not for ranges of several keys.
     __device__ bool take(Key key) const {
         uint32_t* const range = ranges_ + table_.bucket_of(key, buckets_);
-        if ((*range & kTakenRange) != 0) return false;
         return (atomicOr(range, kTakenRange) & kTakenRange) == 0;
+    }
+    // The range as it is now or was a moment ago, while others take ranges. Tools that watch shared memory get an
+    // atomic look.
+    __device__ uint32_t open_range_of(Key key) const {
+        uint32_t* const range = ranges_ + table_.bucket_of(key, buckets_);
+#ifdef SPILLWAY_CUDA_PLAIN_COPIES
+        return atomicOr(range, 0U);
+#else
+        return *static_cast<volatile uint32_t*>(range);
+#endif
     }
 
     // Rows that have the key, and others of their bucket: a range.

@@ -129,8 +129,8 @@ class HashJoin {
             if (wanted) marks = device_.memory().allocate(stored_rows(rows), "marks of rows with a match");
             return marks.as<uint8_t>();
         };
-        pass_.build.marks = allocate(kind.keep_unmatched_build || kind.emit == JoinEmit::kBuildOnce, build_, marks_[0]);
-        pass_.probe.marks = allocate(kind.keep_unmatched_probe || kind.emit == JoinEmit::kProbeOnce, probe_, marks_[1]);
+        pass_.build.marks = allocate(kind.marks_build_rows(), build_, marks_[0]);
+        pass_.probe.marks = allocate(kind.marks_probe_rows(), probe_, marks_[1]);
         want_marks();
     }
 

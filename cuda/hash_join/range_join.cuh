@@ -180,9 +180,13 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
         for (int u = 0; u < kRows; ++u) {
             const uint32_t number = first + lane_index() * lane_step + u * Probe::kNumberStep;
             const bool there = number < unit_.probe_count && (batch || u == 0) && lane_index() < lanes;
-            found[u] = there ? ranges.range_of(Base::Table::key_of(rows.words[u])) : 0;
-            if (this->counts_alone()) found[u] = count_range(ranges, Base::Table::key_of(rows.words[u]), found[u]);
-            if (kUse == MatchUse::kMark) found[u] = take_range(ranges, Base::Table::key_of(rows.words[u]), found[u]);
+            const Key key = Base::Table::key_of(rows.words[u]);
+            if constexpr (kUse == MatchUse::kMark) {
+                found[u] = there ? take_range(ranges, key, ranges.open_range_of(key)) : 0;
+            } else {
+                found[u] = there ? ranges.range_of(key) : 0;
+            }
+            if (this->counts_alone()) found[u] = count_range(ranges, key, found[u]);
         }
         const int turns = batch ? kRows : 1;
         const bool many = sees_many(found);

@@ -38,9 +38,10 @@ constexpr uint64_t kRangeSlotsFree = 1ULL << 16;
 constexpr uint64_t kSlotsPerRow = 2;
 constexpr uint32_t kSlotBitsMin = 6;
 
-// Pairs, at most, that semi and anti joins take memory for from the start, one for each probe row: 1 GiB where row
-// numbers have 8 bytes.
-constexpr uint64_t kNpjUnaskedPairsMax = 1ULL << 26;
+// Semi and anti joins take memory for a pair per probe row from the start, up to so many pairs; beyond that no more
+// than this part of the memory that is free, which plans do not know of.
+constexpr uint64_t kNpjUnaskedPairs = 1ULL << 20;
+constexpr uint64_t kNpjUnaskedMemoryPart = 8;
 
 // Insertions claim this many slots without looking first: a look costs as much as a claim where a slot is likely to be
 // empty. Longer walks are through taken slots, where a claim would only queue behind the others of the same address.

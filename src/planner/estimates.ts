@@ -211,23 +211,29 @@ export class Estimator {
             )
         );
         const pairs = Math.ceil((left * right) / Math.max(leftKeys, rightKeys));
-        const ratios = { left: this.matchRatio(node, "left"), right: this.matchRatio(node, "right") };
-        const alone = { left: Math.ceil(left * (1 - ratios.left)), right: Math.ceil(right * (1 - ratios.right)) };
-        // Beside rows without a partner are no more pairs than the others have.
-        const beside = Math.min(pairs, Math.ceil(this.#pairsIfAllMatch(node, "left") * ratios.left));
+        // By numbers of keys, as the pairs are: ranges say little of keys that are not spread evenly.
+        const alone = {
+            left: Math.ceil(left * (1 - Math.min(1, rightKeys / leftKeys))),
+            right: Math.ceil(right * (1 - Math.min(1, leftKeys / rightKeys)))
+        };
         switch (node.type) {
             case "inner":
                 return pairs;
             case "left":
-                return Math.max(left, beside + alone.left);
+                return Math.max(left, pairs + alone.left);
             case "right":
-                return Math.max(right, beside + alone.right);
+                return Math.max(right, pairs + alone.right);
             case "full":
-                return Math.max(left, right, beside + alone.left + alone.right);
+                return Math.max(left, right, pairs + alone.left + alone.right);
             case "semi":
                 return Math.min(left, pairs);
             case "anti":
-                return Math.max(Math.ceil(left / 10), left - pairs, alone.left);
+                // No fewer than any of these says, since a join whose result is larger runs once more.
+                return Math.max(
+                    Math.ceil(left / 10),
+                    left - pairs,
+                    Math.ceil(left * (1 - this.matchRatio(node, "left")))
+                );
         }
     }
 }

@@ -107,7 +107,9 @@ function fitTogether(names, points) {
 function fittedMs(name, fit, predicted) {
     const { steps, values } = predicted.counts[name];
     const { factor, fixed_ms, step_ms = 0, value_ns = 0 } = fit;
-    return predicted[phaseKeys[name]] * factor + fixed_ms + steps * step_ms + (values * value_ns) / 1e6;
+    const ms = predicted[phaseKeys[name]];
+    if (ms === 0 && steps === 0) return 0;
+    return ms * factor + fixed_ms + steps * step_ms + (values * value_ns) / 1e6;
 }
 
 /** Fits of one algorithm, of which some phases are `known`. */
@@ -151,7 +153,11 @@ export function fitAlgorithms(cells, phasesOf) {
         }
     }
     const fits = {};
-    for (const [algorithm, of] of samples) fits[algorithm] = fitAlgorithm(of, knownPhases(algorithm, fits));
+    // Whoever shares phases with another algorithm waits for its fits.
+    const inOrder = [...samples.keys()].sort((a, b) => Number(a in samePhases) - Number(b in samePhases));
+    for (const algorithm of inOrder) {
+        fits[algorithm] = fitAlgorithm(samples.get(algorithm), knownPhases(algorithm, fits));
+    }
     return fits;
 }
 

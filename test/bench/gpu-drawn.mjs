@@ -74,7 +74,11 @@ function drawJoin(random, whole, type) {
     let key_bytes = one([4, 4, 4, 8, 8]);
     if (build_rows / match_ratio > 2 ** 32) key_bytes = 8;
     const rowBytes = [sum(payload_bytes.build) + key_bytes, sum(payload_bytes.probe) + key_bytes];
-    const resultRows = () => probe_rows * Math.min(multiplicity, build_rows) * match_ratio;
+    const [keepsBuild, keepsProbe] = [/^(right|full)/.test(type), /^(left|full|semi|anti)/.test(type)];
+    const resultRows = () => {
+        const pairs = probe_rows * Math.min(multiplicity, build_rows) * match_ratio;
+        return pairs + (keepsBuild ? build_rows : 0) + (keepsProbe ? probe_rows : 0);
+    };
     const bytes = () =>
         build_rows * rowBytes[0] + probe_rows * rowBytes[1] + resultRows() * (sum(rowBytes) - key_bytes);
     while (resultRows() > resultRowsMax || bytes() > bytesMax) {
@@ -144,14 +148,14 @@ function drawGroupBy(random, whole) {
 
 /**
  * Cells of an operator by `drawn`: { seed, cells, whole, types }. Their names say which one of which seed they are, by
- * which useOf() tells what a model is fitted to from what it is judged by. Types of joins are drawn by a stream of
- * their own: the same seed has the same shapes with other types.
+ * which useOf() tells what a model is fitted to from what it is judged by. Joins have the types in turn, each of them
+ * two cells one after the other, so that fits and judges see all.
  */
 export function drawnWorkloads({ operator, drawn }) {
     return drawn.flatMap(({ seed, cells, whole = false, types = ["inner"] }) => {
-        const [random, typeShares] = [randomShares(seed), randomShares(~seed)];
+        const random = randomShares(seed);
         return Array.from({ length: cells }, (_, number) => {
-            const type = types[Math.floor(typeShares() * types.length)];
+            const type = types[Math.floor(number / 2) % types.length];
             const { about, ...cell } = operator === "join" ? drawJoin(random, whole, type) : drawGroupBy(random, whole);
             const label = `${whole ? "grid" : "drawn"} ${seed}.${number}`;
             return { name: `${label}: ${about.filter((part) => part !== "").join(", ")}`, ...cell };

@@ -37,7 +37,7 @@ export function zipfShare(zipf, keys) {
     return 1 / sum;
 }
 
-/** By types of joins whose left side is the probe side: the sides whose rows without a partner they keep. */
+/** Which sides' rows without a partner a join keeps, by its type, where the left side is the probe side. */
 const keptSides = { left: "probe", right: "build", full: "build probe", anti: "probe", "right-anti": "build" };
 
 function joinShape({ workload, rows_out, pairs = rows_out }) {
@@ -46,12 +46,13 @@ function joinShape({ workload, rows_out, pairs = rows_out }) {
     const distinct = workload.distinct ?? workload.distinct_keys;
     const unique = distinct === undefined || distinct === 0;
     const keys = unique ? build_rows : distinct;
+    const possible = Math.round(keys / match_ratio); // of the probe side
     return {
         buildRows: build_rows,
         probeRows: probe_rows,
         pairs,
         matchRatio: match_ratio,
-        buildMatchRatio: groupsMet(probe_rows, Math.round(keys / match_ratio), zipf) / (keys / match_ratio),
+        buildMatchRatio: groupsMet(probe_rows, possible, zipf) / possible,
         // The keys of the build side are dense: others are out of their range.
         inRangeShare: match_ratio,
         keyBytes: key_bytes,

@@ -26,11 +26,13 @@ void check(const KeyedRelation& build, const KeyedRelation& probe, int radix_bit
                  expected, what);
 }
 
-void check_kinds(const KeyedRelation& build, const KeyedRelation& probe, int radix_bits, const std::string& what) {
+void check_kinds(const KeyedRelation& build, const KeyedRelation& probe, int radix_bits, const std::string& what,
+                 bool build_rows_alone = false) {
     cuda::EquiJoin join;
     join.radix_bits = radix_bits;
     join.output = all_columns_and_presence(build, probe);
     for (const NamedJoinKind& named : kNamedJoinKinds) {
+        if (build_rows_alone && named.kind.emit != cuda::JoinEmit::kBuildOnce) continue;
         join.kind = named.kind;
         const HostTable expected = expected_table(build, probe, named.kind);
         CHECK_EQ(cuda::equi_join_count(test_device(), build.device(), probe.device(), join), expected.rows());
@@ -208,6 +210,25 @@ GPU_TEST("hash join: repeated keys in every kind of join, rows of every width") 
     }
     check_kinds(KeyedRelation(build_keys, 4, {8, 4, 16}, test_seed()),
                 KeyedRelation(probe_keys, 4, {4, 4, 4, 4, 4, 4, 4}, test_seed()), 3, "8 words on both sides");
+}
+
+GPU_TEST("hash join: marks alone of build rows whose keys repeat, in buckets of one key and of several") {
+    const std::vector<uint64_t> keys = sparse_keys(small_or_full(300, 20000), test_seed());
+    std::vector<uint64_t> build_keys = repeated_keys(keys, 3, test_seed());
+    build_keys.insert(build_keys.end(), small_or_full(2000, 50000), keys[0]);
+    std::vector<uint64_t> probe_keys = foreign_keys(keys, small_or_full(2000, 100000), 0.5, test_seed());
+    probe_keys.insert(probe_keys.end(), small_or_full(1000, 50000), keys[0]);
+    for (const uint32_t key_width : {4U, 8U}) {
+        for (const int bits : {2, 9}) {
+            check_kinds(KeyedRelation(build_keys, key_width, {4}, test_seed(), 0.1),
+                        KeyedRelation(probe_keys, key_width, {}, test_seed() + 1, 0.1), bits,
+                        "one hot key, width " + std::to_string(key_width) + ", bits " + std::to_string(bits), true);
+        }
+    }
+    const std::vector<uint64_t> equal_ends = keys_with_equal_ends(10, small_or_full(20, 2000));
+    const auto some = foreign_keys(equal_ends, 2 * equal_ends.size(), 0.8, test_seed());
+    check_kinds(KeyedRelation(repeated_keys(equal_ends, 2, test_seed()), 4, {4}, test_seed()),
+                KeyedRelation(some, 4, {}, test_seed() + 1), 10, "equal ends, twice", true);
 }
 
 GPU_TEST("hash join: keys whose ends are equal, unique and repeated ones") {

@@ -4,7 +4,7 @@ import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import { gatherLoneMs, isInner, loneRows, markBitsMs, markedSides, marks, pairRows, resultRows } from "./lone-rows.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
-import { phaseWork, type PhaseCounts, type PhaseWork } from "./phase-work.js";
+import { allWork, phaseWork, type PhaseCounts, type PhaseWork } from "./phase-work.js";
 import { filteredSides } from "./range-filter-cost.js";
 import {
     hotShare,
@@ -95,7 +95,7 @@ function gatheredColumns(shape: DeviceJoinShape): Partial<PhaseCounts> {
 
 /** The key and the columns of fixed width of rows that come alone. */
 function gatherLone({ shape, memory }: Context): number {
-    if (isInner(shape)) return 0;
+    if (isInner(shape) || shape.counted === true) return 0;
     const { keyBytes, buildPayload, probePayload } = shape;
     const lone = loneRows(shape);
     const keysMs =
@@ -119,7 +119,7 @@ function gatherTransformed(context: Context): number {
     return of(buildRows, buildPayload) + of(probeRows, probePayload) + gatherLone(context) + gatherTexts(context);
 }
 
-/** Columns of pairs that the no-partitioning joins write; `near`: of accesses to build rows. */
+/** Columns of pairs that the no-partitioning joins write; `near` tells how near accesses to build rows are. */
 function npjColumns({ shape, memory }: Context, near: Parameters<MemoryCost["unclusteredGather"]>[3]): number {
     const { buildRows, probeRows, buildPayload, probePayload } = shape;
     const pairs = pairRows(shape);
@@ -269,7 +269,7 @@ function packBits(rows: number): number {
  */
 const loneValuesPerMs = 130_000_000;
 
-/** A byte for each row of a side is cleared, set and read; `columns`: that the join writes, with the key. */
+/** A byte for each row of a side is cleared, set and read; the join writes so many columns, with the key. */
 function writeLoneMs({ shape, memory }: Context, columns: number): number {
     const lone = loneRows(shape);
     const marked = marks(shape);
@@ -280,7 +280,7 @@ function writeLoneMs({ shape, memory }: Context, columns: number): number {
     return memory.sequential(bytes) + values / loneValuesPerMs;
 }
 
-/** Outer joins write a byte for each row that says which sides are there, as long as some words. */
+/** Outer joins write a byte for each row that says which sides are there, which takes as long as four words. */
 function presenceValues(shape: DeviceJoinShape): number {
     return shape.emit === "pairs" && !isInner(shape) ? 4 * resultRows(shape) : 0;
 }
@@ -449,7 +449,15 @@ function smjMerge(context: Context): PhaseWork {
 
 /** Times of the phases of one algorithm before what was fitted to runs of it. */
 export function joinPhases(algorithm: DeviceJoinAlgorithm, shape: DeviceJoinShape, memory: MemoryCost): PhaseWork {
-    const context = { shape, memory };
+    const work = workOf(algorithm, { shape, memory });
+    const countsTwice = shape.counted === true && shape.emit === "pairs" && !isInner(shape);
+    return countsTwice && twiceCounted.has(algorithm) ? allWork([work, work]) : work;
+}
+
+/** Those that count the pairs of an outer join, and then do all again to mark rows. */
+const twiceCounted: ReadonlySet<DeviceJoinAlgorithm> = new Set(["npj", "npj-perfect", "phj-ur", "phj-shared"]);
+
+function workOf(algorithm: DeviceJoinAlgorithm, context: Context): PhaseWork {
     switch (algorithm) {
         case "npj":
             return npj(context, false);

@@ -4,7 +4,7 @@ import type { DeviceJoinShape } from "./shapes.js";
 
 const wordBytes = 4;
 
-/** Of each side. */
+/** Numbers of rows of each side. */
 export interface SideRows {
     readonly build: number;
     readonly probe: number;
@@ -33,12 +33,13 @@ export function loneRows(shape: DeviceJoinShape): SideRows {
     };
 }
 
+/** All rows of the result. */
 export function resultRows(shape: DeviceJoinShape): number {
     const lone = loneRows(shape);
     return pairRows(shape) + lone.build + lone.probe;
 }
 
-/** How often rows of a side are marked as having a partner; 0: nobody asks. */
+/** How often rows of a side are marked as having a partner, which is 0 where nobody asks. */
 export function marks(shape: DeviceJoinShape): SideRows {
     const { emit, keepsBuild, keepsProbe, buildRows, probeRows, buildMatchRatio, matchRatio, pairs } = shape;
     if (emit === "probeOnce") return { build: 0, probe: probeRows * matchRatio };

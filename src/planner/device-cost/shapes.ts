@@ -37,7 +37,7 @@ export interface DeviceJoinShape {
     readonly counted?: boolean;
     /** Whether pairs come out, or rows of one side once for all their partners. */
     readonly emit: "pairs" | "buildOnce" | "probeOnce";
-    /** Rows of a side that have no partner are in the result; where they come once, they alone. */
+    /** Rows of a side that have no partner are in the result, or are all of it where rows of one side come out. */
     readonly keepsBuild: boolean;
     readonly keepsProbe: boolean;
     /** Algorithms that may be chosen; all that can do the join if left out. */

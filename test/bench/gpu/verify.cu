@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kColumnsMax = 64;
 
 struct Totals {
-    unsigned long long rows = 0;  // that are expected, or are wrong
+    unsigned long long rows = 0;  // Rows that are expected, or rows that are wrong.
     unsigned long long check = 0;
 };
 
@@ -18,7 +18,7 @@ __device__ unsigned long long weight(Side side, uint64_t row) {
     return random64(0xa0761d6478bd642fULL + static_cast<uint64_t>(side), row);
 }
 
-// f and g of a side that is not there.
+// The value of f or g for a side that is not there.
 constexpr unsigned long long kMissingWeight = 0xe7037ed1a0b428dbULL;
 
 struct Columns {

@@ -101,7 +101,7 @@ cuda::JoinKind parse_join_type(const std::string& text) {
 uint64_t Workload::result_rows_estimate() const {
     if (!kind.pairs()) return kind.emit == cuda::JoinEmit::kBuildOnce ? build_rows : probe_rows;
     const uint64_t lone_build_rows = kind.keep_unmatched_build ? build_rows : 0;
-    // Of unique build keys, a probe row makes one row of the result with a partner and without.
+    // Where build keys are unique, a probe row makes one row of the result with a partner and without.
     const uint64_t lone_probe_rows = kind.keep_unmatched_probe && !unique_build_keys() ? probe_rows : 0;
     return pairs_estimate() + lone_build_rows + lone_probe_rows;
 }
