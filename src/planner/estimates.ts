@@ -211,7 +211,7 @@ export class Estimator {
             )
         );
         const pairs = Math.ceil((left * right) / Math.max(leftKeys, rightKeys));
-        // By numbers of keys, as the pairs are: ranges say little of keys that are not spread evenly.
+        // These go by numbers of keys, as the pairs do, because ranges say little of keys that are not spread evenly.
         const alone = {
             left: Math.ceil(left * (1 - Math.min(1, rightKeys / leftKeys))),
             right: Math.ceil(right * (1 - Math.min(1, leftKeys / rightKeys)))
@@ -228,7 +228,7 @@ export class Estimator {
             case "semi":
                 return Math.min(left, pairs);
             case "anti":
-                // No fewer than any of these says, since a join whose result is larger runs once more.
+                // The largest of these is taken, because a join whose result is larger than planned runs once more.
                 return Math.max(
                     Math.ceil(left / 10),
                     left - pairs,

@@ -103,7 +103,7 @@ function fitTogether(names, points) {
     });
 }
 
-/** What a phase takes by a fit. */
+/** The time of a phase by its fit. */
 function fittedMs(name, fit, predicted) {
     const { steps, values } = predicted.counts[name];
     const { factor, fixed_ms, step_ms = 0, value_ns = 0 } = fit;
@@ -112,7 +112,7 @@ function fittedMs(name, fit, predicted) {
     return ms * factor + fixed_ms + steps * step_ms + (values * value_ns) / 1e6;
 }
 
-/** Fits of one algorithm, of which some phases are `known`. */
+/** Fits the phases of one algorithm that are not `known` already. */
 function fitAlgorithm(samples, known) {
     const points = new Map();
     const takes = (name) => samples.some((one) => one.predicted[phaseKeys[name]] > 0);
@@ -132,7 +132,7 @@ function fitAlgorithm(samples, known) {
     return Object.fromEntries(phases.filter((phase) => fits[phase]).map((phase) => [phase, fits[phase]]));
 }
 
-/** Phases that are the same kernels as those of another algorithm, whose runs tell them better. */
+/** Phases that run the same kernels as those of another algorithm, whose runs determine them better. */
 const samePhases = { "npj-perfect": { algorithm: "npj", phases: ["materialize"] } };
 
 function knownPhases(algorithm, fits) {
@@ -158,7 +158,7 @@ export function fitAlgorithms(cells, phasesOf) {
     for (const algorithm of inOrder) {
         fits[algorithm] = fitAlgorithm(samples.get(algorithm), knownPhases(algorithm, fits));
     }
-    return fits;
+    return Object.fromEntries([...samples.keys()].map((algorithm) => [algorithm, fits[algorithm]]));
 }
 
 export function fitsText(fits, source) {

@@ -55,7 +55,7 @@ function widthsText(widths) {
 /** The first column names the row: 4 bytes or 8. */
 const named = ([first, ...others]) => (first === undefined ? [] : [Math.max(4, first), ...others]);
 
-/** Types of joins whose left side is the probe side. */
+/** Types of joins, named as if the left side were the probe side. */
 export const joinTypes = ["inner", "left", "right", "full", "semi", "anti", "right-semi", "right-anti"];
 /** Semi and anti joins have no columns of the other side in their results. */
 const otherSideOf = { semi: "build", anti: "build", "right-semi": "probe", "right-anti": "probe" };
@@ -148,8 +148,8 @@ function drawGroupBy(random, whole) {
 
 /**
  * Cells of an operator by `drawn`: { seed, cells, whole, types }. Their names say which one of which seed they are, by
- * which useOf() tells what a model is fitted to from what it is judged by. Joins have the types in turn, each of them
- * two cells one after the other, so that fits and judges see all.
+ * which useOf() tells what a model is fitted to from what it is judged by. Joins take the types in turn, two cells for
+ * each, so that every type has cells to fit and cells to judge by.
  */
 export function drawnWorkloads({ operator, drawn }) {
     return drawn.flatMap(({ seed, cells, whole = false, types = ["inner"] }) => {

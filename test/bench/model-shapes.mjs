@@ -37,7 +37,7 @@ export function zipfShare(zipf, keys) {
     return 1 / sum;
 }
 
-/** Which sides' rows without a partner a join keeps, by its type, where the left side is the probe side. */
+/** The sides whose rows without a partner a join of each type keeps. The left side is the probe side. */
 const keptSides = { left: "probe", right: "build", full: "build probe", anti: "probe", "right-anti": "build" };
 
 function joinShape({ workload, rows_out, pairs = rows_out }) {
@@ -46,7 +46,7 @@ function joinShape({ workload, rows_out, pairs = rows_out }) {
     const distinct = workload.distinct ?? workload.distinct_keys;
     const unique = distinct === undefined || distinct === 0;
     const keys = unique ? build_rows : distinct;
-    const possible = Math.round(keys / match_ratio); // of the probe side
+    const possible = Math.round(keys / match_ratio); // keys that the probe side may have
     return {
         buildRows: build_rows,
         probeRows: probe_rows,

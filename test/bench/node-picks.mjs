@@ -4,10 +4,10 @@
  * what it predicts, beside the algorithms that can do the same, by the device time of the stage in the query's report.
  * node test/bench/node-picks.mjs [--seed 7] [--joins 24] [--groups 16] [--bytes 250000000] [--samples 2]
  *     [--experiment in-core-wide] [--algorithms phj-tr,hgb] [--memory 100GiB] [--record FILE --commit HASH]
- * Shapes are those of gpu-drawn.mjs from the seed, half of the joins not inner ones, or those of an experiment that
- * have a target; halved until inputs and results have at most so many bytes. Needs the built package and a GPU; no
- * network. Each query runs once more than samples are taken, first. Exit code 1: algorithms disagree about the number
- * of rows.
+ * Shapes are those of gpu-drawn.mjs from the seed, or those of an experiment that have a target; every other pair of
+ * drawn joins is not inner. They are halved until inputs and results have at most so many bytes. Needs the built package
+ * and a GPU; no network. Each query runs once more than samples are taken, first. Exit code 1: algorithms disagree about
+ * the number of rows.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
@@ -21,7 +21,7 @@ const allAlgorithms = {
     join: ["phj-tr", "npj-perfect", "npj", "smj-ur", "smj-tr", "phj-ur"],
     "group-by": ["hgb", "pgb-tr", "sgb-ur", "sgb-tr"]
 };
-const types = [...Array.from({ length: joinTypes.length - 1 }, () => "inner"), ...joinTypes.slice(1)];
+const types = joinTypes.slice(1).flatMap((type) => ["inner", type]);
 const intTypes = { 1: "int8", 2: "int16", 4: "int32", 8: "int64" };
 const round = (ms) => Number(ms.toFixed(4));
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
@@ -81,7 +81,7 @@ async function joinOf(runtime, drawn, options) {
         key: { ...key, role: "foreign", domainRows, zipf, matchRatio: match_ratio },
         payload: columns(payload_bytes.probe, "p")
     });
-    // The left side is the probe side, but for semi and anti joins of build rows, which keep rows of their left side.
+    // The left side is the probe side, except in semi and anti joins of build rows, which keep rows of their left side.
     const ofBuild = type.startsWith("right-");
     const [left, right] = ofBuild ? [build, probe] : [probe, build];
     const described = { key_bytes, payload_bytes, build_rows, probe_rows, match_ratio, zipf, copies, type };

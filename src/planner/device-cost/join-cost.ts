@@ -84,7 +84,7 @@ function gatherTexts(context: Context): number {
     return gatherColumns(context, buildTexts, probeTexts, false) + lone;
 }
 
-/** Columns of the result but its key: those of pairs and of rows that come alone one after the other, and values. */
+/** Columns of the result but its key, which are gathered for pairs and then for rows that come alone, and values. */
 function gatheredColumns(shape: DeviceJoinShape): Partial<PhaseCounts> {
     const { buildPayload, probePayload, buildTexts, probeTexts } = shape;
     const texts = (buildTexts?.length ?? 0) + (probeTexts?.length ?? 0);
@@ -183,7 +183,7 @@ function npj(context: Context, perfect: boolean): PhaseWork {
  */
 function matchPartitions({ shape, memory }: Context, probeRows: number, bytes: number): number {
     const { devicePartitionBytesPerMs, deviceMatchRowsPerMs, deviceChainStepsPerMs } = memory.speeds;
-    // Whoever marks rows is done with the first partner, or with those that nobody has marked yet.
+    // A join that marks rows stops at the first partner, or looks only at rows that are not marked yet.
     const steps = shape.uniqueBuildKeys ? 0 : shape.emit === "pairs" ? shape.pairs : marks(shape).build;
     const looks = probeRows / deviceMatchRowsPerMs + steps / deviceChainStepsPerMs;
     return Math.max(bytes / devicePartitionBytesPerMs, looks);
@@ -264,12 +264,12 @@ function packBits(rows: number): number {
 }
 
 /**
- * Values of rows that come alone, which kernels of their own write behind the join: H200, 1.8 * 10^8 rows of a key and
- * a place in 2.7 ms.
+ * Values of rows that come alone, which kernels of their own write behind the join. An H200 wrote 1.8 * 10^8 rows of a
+ * key and a place in 2.7 ms.
  */
 const loneValuesPerMs = 130_000_000;
 
-/** A byte for each row of a side is cleared, set and read; the join writes so many columns, with the key. */
+/** A byte for each row of a side is cleared, set and read. The join writes so many columns, the key among them. */
 function writeLoneMs({ shape, memory }: Context, columns: number): number {
     const lone = loneRows(shape);
     const marked = marks(shape);
@@ -280,7 +280,7 @@ function writeLoneMs({ shape, memory }: Context, columns: number): number {
     return memory.sequential(bytes) + values / loneValuesPerMs;
 }
 
-/** Outer joins write a byte for each row that says which sides are there, which takes as long as four words. */
+/** Outer joins write a byte for each row that says which sides are there. Writing it takes as long as four words. */
 function presenceValues(shape: DeviceJoinShape): number {
     return shape.emit === "pairs" && !isInner(shape) ? 4 * resultRows(shape) : 0;
 }
@@ -451,11 +451,14 @@ function smjMerge(context: Context): PhaseWork {
 export function joinPhases(algorithm: DeviceJoinAlgorithm, shape: DeviceJoinShape, memory: MemoryCost): PhaseWork {
     const work = workOf(algorithm, { shape, memory });
     const countsTwice = shape.counted === true && shape.emit === "pairs" && !isInner(shape);
-    return countsTwice && twiceCounted.has(algorithm) ? allWork([work, work]) : work;
+    if (!countsTwice || algorithm === "phj-tr") return work;
+    return twiceTransformed.has(algorithm) ? allWork([work, work]) : { ...work, matchMs: 2 * work.matchMs };
 }
 
-/** Those that count the pairs of an outer join, and then do all again to mark rows. */
-const twiceCounted: ReadonlySet<DeviceJoinAlgorithm> = new Set(["npj", "npj-perfect", "phj-ur", "phj-shared"]);
+/**
+ * All but phj-tr count the pairs of an outer join, and then match once more to mark rows. These transform once more too.
+ */
+const twiceTransformed: ReadonlySet<DeviceJoinAlgorithm> = new Set(["npj", "npj-perfect", "phj-ur", "phj-shared"]);
 
 function workOf(algorithm: DeviceJoinAlgorithm, context: Context): PhaseWork {
     switch (algorithm) {

@@ -20,7 +20,7 @@ export function pairRows({ emit, pairs }: DeviceJoinShape): number {
     return emit === "pairs" ? pairs : 0;
 }
 
-/** Rows of the result that are of one side: those without a partner of outer and anti joins, others of semi joins. */
+/** Rows of the result that come from one side: without a partner in outer and anti joins, with one in semi joins. */
 export function loneRows(shape: DeviceJoinShape): SideRows {
     const { emit, keepsBuild, keepsProbe, buildRows, probeRows, buildMatchRatio, matchRatio } = shape;
     const of = (rows: number, share: number, keeps: boolean, once: boolean): number => {

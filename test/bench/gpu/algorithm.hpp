@@ -52,8 +52,8 @@ extern const Algorithm kCubSortMerge;
 extern const Algorithm kCudfLikeJoin;
 extern const Algorithm kHeEtAlJoin;
 
-// The columns of a result: the key, the build side's payloads, the probe side's, and for outer joins which sides of a
-// row are there.
+// The columns of a result: the key, the payloads of the build side and of the probe side, and for outer joins a byte
+// that says which sides of a row are there.
 inline std::vector<cuda::JoinOutputColumn> all_payloads(const Workload& workload) {
     using cuda::OutputSide;
     std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};

@@ -180,7 +180,7 @@ ResultSide side_of(const Relation& input, const cuda::JoinResult& result, size_t
     return described;
 }
 
-// PresenceBits of a row of a result that has no column of them.
+// The PresenceBits of every row of a result that has no column of them.
 uint8_t presence_of_all(const cuda::JoinKind& kind) {
     const int sides = kind.pairs()                              ? cuda::kBuildPresent | cuda::kProbePresent
                       : kind.emit == cuda::JoinEmit::kBuildOnce ? cuda::kBuildPresent

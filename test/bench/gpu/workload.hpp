@@ -29,8 +29,8 @@ struct Workload {
     uint64_t build_domain() const { return unique_build_keys() ? build_rows : distinct; }
     uint64_t probe_domain() const;
     // What a planner that knows the numbers of rows and distinct keys takes memory for. Primary and foreign keys: no
-    // more than probe rows, for it does not know how many of them find a partner. Else the mean and 1 %. Rows without
-    // a partner, and those that come once, may be all of their side.
+    // more than probe rows, for it does not know how many of them find a partner. Otherwise it is the mean and 1 %. All
+    // rows of a side may come without a partner, or once.
     uint64_t result_rows_estimate() const;
 
   private:

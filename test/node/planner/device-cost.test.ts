@@ -11,6 +11,7 @@ import {
     totalMs
 } from "../../../src/planner/device-cost/choose-algorithm.js";
 import { groupTree, joinTree } from "../../../src/planner/device-cost/decision-tree.js";
+import { joinPhases } from "../../../src/planner/device-cost/join-cost.js";
 import { loneRows, resultRows } from "../../../src/planner/device-cost/lone-rows.js";
 import { MemoryCost } from "../../../src/planner/device-cost/memory-cost.js";
 import type { DeviceGroupShape, DeviceJoinShape } from "../../../src/planner/device-cost/shapes.js";
@@ -197,10 +198,25 @@ describe("a join", () => {
                 const inner = of({});
                 const [left, full] = [of({ keepsProbe: true }), of({ keepsBuild: true, keepsProbe: true })];
                 expect([algorithm, left > inner, full > left]).toEqual([algorithm, true, true]);
-                // As many rows of the probe side as there are pairs, without the columns of the other side.
+                // There are as many rows of the probe side as pairs, but without the columns of the other side.
                 const wide = { buildPayload: [8, 8, 8, 8] };
                 const semi = of({ emit: "probeOnce", buildPayload: [] });
                 expect([algorithm, semi < of(wide)]).toEqual([algorithm, true]);
+            }
+        });
+
+        test("are counted without being gathered, by all but phj-tr in a second match", () => {
+            for (const algorithm of deviceJoinAlgorithms) {
+                const counted = { counted: true, buildPayload: [], probePayload: [] };
+                const of = (more: Partial<DeviceJoinShape>) =>
+                    joinPhases(algorithm, shapeOf({ ...counted, ...more }), memory);
+                const [inner, left] = [of({}), of({ keepsProbe: true })];
+                expect([algorithm, left.materializeMs]).toEqual([algorithm, inner.materializeMs]);
+                const twice = algorithm === "phj-tr" ? 1 : 2;
+                expect([algorithm, left.matchMs >= twice * inner.matchMs]).toEqual([algorithm, true]);
+                const transformsTwice = algorithm === "phj-ur" || algorithm === "phj-shared";
+                if (algorithm === "phj-tr") continue; // which leaves out rows of inner joins alone
+                expect(left.transformMs).toBe(inner.transformMs * (transformsTwice ? 2 : 1));
             }
         });
 
@@ -255,7 +271,7 @@ describe("a join", () => {
         expect(names(5, 4, 2 ** 18)).not.toContain("npj");
         expect(names(50, 4, 2 ** 18, 0)).not.toContain("npj");
         expect(names(null, 4, 2 ** 18)).not.toContain("npj");
-        // Others than inner joins gather their columns one after the other.
+        // Joins that are not inner gather their columns one after the other.
         const anti = { buildRows: 2 ** 20, buildPayload: [], emit: "probeOnce", keepsProbe: true, algorithms } as const;
         expect(join({ ...anti, probePayload: [] }).algorithm).toBe("npj");
         expect(join({ ...anti, emit: "pairs" }).algorithm).toBe("phj-tr");

@@ -121,9 +121,10 @@ describe("estimates", () => {
         };
         // A fifth of the lines have a key of no order.
         expect(rows("right", 100_000, 125_000)).toBe(400_000);
+        expect(rows("right", 50_000, 125_000)).toBe(560_000);
         expect(rows("left", 100_000, 125_000)).toBe(320_000);
         expect(rows("full", 100_000, 125_000)).toBe(400_000);
-        // Half of the orders have no line, each of the others has eight.
+        // Half of the orders have no line, and each of the others has eight.
         expect(rows("left", 100_000, 50_000)).toBe(450_000);
         expect(rows("full", 100_000, 50_000)).toBe(450_000);
         expect(rows("anti", 100_000, 50_000)).toBe(50_000);
