@@ -52,7 +52,8 @@ export async function chooserOf(speeds) {
     const sampled = await withSamples();
     return (operator, shape) => {
         try {
-            return operator === "join" ? chooseDeviceJoin(sampled(shape), speeds) : chooseDeviceGroupBy(shape, speeds);
+            if (operator === "group-by") return chooseDeviceGroupBy(shape, speeds);
+            return chooseDeviceJoin(sampled(shape), speeds, "loop");
         } catch (error) {
             if (error instanceof RangeError) return undefined;
             throw error;

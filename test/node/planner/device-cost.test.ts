@@ -102,7 +102,7 @@ describe("measured runs are predicted within 0.6 and 1.5, with what was fitted t
             probePayload: payload_bytes.probe,
             uniqueBuildKeys: !workload.name.startsWith("m:n")
         });
-        const { candidates } = chooseDeviceJoin(shape, loadProfile());
+        const { candidates } = chooseDeviceJoin(shape, loadProfile(), "loop");
         within(candidates.find(({ algorithm }) => algorithm === "phj-tr")!.predictedMs, median_ms);
     });
 
@@ -275,6 +275,20 @@ describe("a join", () => {
         const anti = { buildRows: 2 ** 20, buildPayload: [], emit: "probeOnce", keepsProbe: true, algorithms } as const;
         expect(join({ ...anti, probePayload: [] }).algorithm).toBe("npj");
         expect(join({ ...anti, emit: "pairs" }).algorithm).toBe("phj-tr");
+    });
+
+    test("takes longer in a query than in the loop that it was fitted to", () => {
+        const fits = { "phj-tr": { match: { factor: 1, fixed_ms: 0 } } };
+        const of = (runsIn: "query" | "loop", deviceAlgorithms: object): number => {
+            const { candidates } = chooseDeviceJoin(
+                joinOf({ algorithms: ["phj-tr"] }),
+                { ...speeds, deviceAlgorithms },
+                runsIn
+            );
+            return candidates[0]!.predictedMs;
+        };
+        expect(of("query", fits) - of("loop", fits)).toBeCloseTo(0.13, 6);
+        expect(of("query", {})).toBe(of("loop", {}));
     });
 
     test("takes an array only for keys that it is likely to fit, and says what it takes", () => {
