@@ -5,9 +5,9 @@
  * node test/bench/node-picks.mjs [--seed 7] [--joins 24] [--groups 16] [--bytes 250000000] [--samples 2]
  *     [--experiment in-core-wide] [--algorithms phj-tr,hgb] [--memory 100GiB] [--record FILE --commit HASH]
  * Shapes are those of gpu-drawn.mjs from the seed, or those of an experiment that have a target; every other pair of
- * drawn joins is not inner. They are halved until inputs and results have at most so many bytes. Needs the built package
- * and a GPU; no network. Each query runs once more than samples are taken, first. Exit code 1: algorithms disagree about
- * the number of rows.
+ * drawn joins is not inner. They are halved until inputs and results have at most so many bytes. Needs the built
+ * package and a GPU; no network. Each query runs once more than samples are taken, first. Exit code 1: algorithms
+ * disagree about the number of rows.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";

@@ -129,8 +129,8 @@ function npjColumns({ shape, memory }: Context, near: Parameters<MemoryCost["unc
 }
 
 /**
- * To mark rows of a side, count and list them, with the waits in between, takes as long as the starts for so many columns:
- * H200, 0.07 ms and 0.0022 each.
+ * To mark rows of a side, count and list them, with the waits in between, takes as long as the starts for so many
+ * columns: H200, 0.07 ms and 0.0022 each.
  */
 const markSteps = 32;
 
@@ -462,7 +462,8 @@ export function joinPhases(algorithm: DeviceJoinAlgorithm, shape: DeviceJoinShap
 }
 
 /**
- * All but phj-tr count the pairs of an outer join, and then match once more to mark rows. These transform once more too.
+ * All but phj-tr count the pairs of an outer join, and then match once more to mark rows. These transform once more
+ * too.
  */
 const twiceTransformed: ReadonlySet<DeviceJoinAlgorithm> = new Set(["npj", "npj-perfect", "phj-ur", "phj-shared"]);
 

@@ -238,7 +238,7 @@ describe("a join", () => {
             const shape = joinOf({ ...many, buildPayload: [], probePayload: [1], ...more });
             const fits = { "phj-tr": { match: { factor: 0, fixed_ms: 0, value_ns: 1 } } };
             const fitted = { ...speeds, deviceAlgorithms: fits };
-            const { predictedMs } = chooseDeviceJoin({ ...shape, algorithms: ["phj-tr"] }, fitted);
+            const { predictedMs } = chooseDeviceJoin({ ...shape, algorithms: ["phj-tr"] }, fitted, "loop");
             return (predictedMs.matchMs * 1e6) / shape.pairs;
         };
         // Four pairs per build row are enough where the list copies nothing of one: no column, no text, no mark.
