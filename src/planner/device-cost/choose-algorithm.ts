@@ -97,10 +97,10 @@ const launches: Readonly<Record<string, readonly number[]>> = {
 
 /**
  * What joins take longer in queries than in the benchmark's loop, to whose runs they are fitted: more time passes
- * between their kernels. H200, 144 joins from Node that were drawn at random, of up to some million rows: by medians npj
- * and npj-perfect take up to 0.06 ms longer, smj-ur and smj-tr 0.07 to 0.1, phj-tr 0.12 to 0.15 and phj-ur 0.07 to 0.18.
- * By the times of these joins 119 picks are within 1.1 of the fastest algorithm and 7 beyond 1.3; without this table it
- * is 102 and 19.
+ * between their kernels. H200, 144 joins from Node that were drawn at random, of up to some million rows: by medians
+ * npj and npj-perfect take up to 0.06 ms longer, smj-ur and smj-tr 0.07 to 0.1, phj-tr 0.12 to 0.15 and phj-ur 0.07 to
+ * 0.18. By the times of these joins 119 picks are within 1.1 of the fastest algorithm and 7 beyond 1.3; without this
+ * table it is 102 and 19.
  */
 const queryGapsMs: Readonly<Record<string, number>> = {
     npj: 0.03,
