@@ -2,7 +2,7 @@
 // The cost models of the GPU's algorithms against what was measured on an H200, and against the rules of the paper.
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
-import { loadProfile } from "../../../src/machine/profile.js";
+import { loadProfile, type AlgorithmFits } from "../../../src/machine/profile.js";
 import { deviceJoinAlgorithms } from "../../../src/model/algorithms.js";
 import {
     canGroup,
@@ -279,7 +279,7 @@ describe("a join", () => {
 
     test("takes longer in a query than in the loop that it was fitted to", () => {
         const fits = { "phj-tr": { match: { factor: 1, fixed_ms: 0 } } };
-        const of = (runsIn: "query" | "loop", deviceAlgorithms: object): number => {
+        const of = (runsIn: "query" | "loop", deviceAlgorithms: AlgorithmFits): number => {
             const { candidates } = chooseDeviceJoin(
                 joinOf({ algorithms: ["phj-tr"] }),
                 { ...speeds, deviceAlgorithms },

@@ -2,7 +2,8 @@
 // A run whose plan turns out wrong, on the CPU and on a made-up GPU: what is planned anew, and what is remembered.
 import { Dictionary, Int32, Table, tableFromArrays, Utf8, vectorFromArray } from "apache-arrow";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { loadProfile } from "../../../src/machine/profile.js";
+import { loadProfile, type AlgorithmFits } from "../../../src/machine/profile.js";
+import { deviceJoinAlgorithms } from "../../../src/model/algorithms.js";
 import type { Progress } from "../../../src/model/progress.js";
 import type { SourceLayout } from "../../../src/model/column-type.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
@@ -203,12 +204,18 @@ describe("a run on the GPU", () => {
         ...{ closeTable: () => undefined, deliverTable: async () => 42 }
     };
     const free = { factor: 1e-9, fixed_ms: 0 };
-    /** Nothing is faster than that algorithm. */
+    /** Nothing is faster than that algorithm, and then phj-tr. */
+    const fitsFor = (name: string): AlgorithmFits => ({
+        ...Object.fromEntries(
+            deviceJoinAlgorithms.map((other) => [
+                other,
+                { match: { factor: 1, fixed_ms: other === "phj-tr" ? 5 : 10 } }
+            ])
+        ),
+        [name]: { transform: free, match: free, materialize: free }
+    });
     const parts = (name: string, device: "auto" | "gpu" = "gpu"): Partial<RunnerParts> => ({
-        profile: {
-            ...loadProfile(),
-            deviceAlgorithms: { [name]: { transform: free, match: free, materialize: free } }
-        },
+        profile: { ...loadProfile(), deviceAlgorithms: fitsFor(name) },
         device: { device, memoryBytes: undefined, isMeasured: true },
         // A sample of all rows shows that no key comes twice.
         policy: { ...defaultPolicy, pairSampleRows: 0 }
