@@ -26,9 +26,12 @@ const together = {
     all: ["in-core-joins", "in-core-group-by"],
     "out-of-core": ["out-of-core-joins", "out-of-core-sizes", "out-of-core-device-limit", "out-of-core-shapes"]
 };
+const readConfig = (name) => JSON.parse(readFileSync(join(root, `configs/experiments/${name}.json`), "utf8"));
+// Those that name a program of their own are not for this one.
 const experiments = readdirSync(join(root, "configs/experiments"))
     .filter((name) => name.endsWith(".json"))
     .map((name) => name.slice(0, -".json".length))
+    .filter((name) => readConfig(name).program === undefined)
     .sort();
 const usual = "in-core-joins";
 const keepEveryMs = 3000;
@@ -106,9 +109,7 @@ function readOptions() {
 }
 
 /** Parts of one operator each. */
-function readParts(experiment) {
-    return experimentParts(JSON.parse(readFileSync(join(root, `configs/experiments/${experiment}.json`), "utf8")));
-}
+const readParts = (experiment) => experimentParts(readConfig(experiment));
 
 /** What is to be run of each part of some experiments that has any of it. */
 function chooseRuns(names, options) {

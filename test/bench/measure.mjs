@@ -8,10 +8,12 @@ import Benchmark from "benchmark";
  * @param {string} name
  * @param {number} samples
  * @param {() => Promise<void>} operation
+ * @param {() => void} after runs after each call, when its clock has stopped and the next one's has not begun
  * @returns {Promise<number[]>} milliseconds of each call
  */
-export async function measure(name, samples, operation) {
+export async function measure(name, samples, operation, after = () => undefined) {
     await operation();
+    after();
     return new Promise((resolve, reject) => {
         let failure = null;
         const benchmark = new Benchmark(name, {
@@ -22,7 +24,11 @@ export async function measure(name, samples, operation) {
             maxTime: 0,
             fn(deferred) {
                 operation().then(
-                    () => deferred.resolve(),
+                    () => {
+                        // This stops the clock; benchmark.js starts the next call from a timer.
+                        deferred.resolve();
+                        after();
+                    },
                     (error) => {
                         failure = error;
                         benchmark.abort();

@@ -5,14 +5,23 @@ import { batches, count, table } from "./node-auto-queries.mjs";
 /** Columns of numbers beside the key. */
 const numbers = (prefix, columns) => Array.from({ length: columns }, (_, i) => ({ name: `${prefix}${i}` }));
 
-async function facts(runtime, rows, { domainRows = rows, columns = 1, zipf } = {}) {
+/** What `generate` makes a fact table of: its keys are drawn from those of a dimension. */
+export function factsSpec(rows, { domainRows = rows, columns = 1, zipf } = {}) {
     const key = { name: "k", role: "foreign", domainRows, ...(zipf > 0 ? { zipf } : {}) };
-    return await runtime.generate({ rows, seed: 5, key, payload: numbers("f", columns) }, "memory");
+    return { rows, seed: 5, key, payload: numbers("f", columns) };
 }
 
-async function dimensionOf(runtime, rows, name, columns = 1) {
-    const key = { name: "k", role: "primary" };
-    return await runtime.generate({ rows, seed: 5, key, payload: numbers(name, columns) }, "memory");
+/** The same of a dimension: each key once. */
+export function dimensionSpec(rows, name, columns = 1) {
+    return { rows, seed: 5, key: { name: "k", role: "primary" }, payload: numbers(name, columns) };
+}
+
+async function facts(runtime, rows, options) {
+    return await runtime.generate(factsSpec(rows, options), "memory");
+}
+
+async function dimensionOf(runtime, rows, name, columns) {
+    return await runtime.generate(dimensionSpec(rows, name, columns), "memory");
 }
 
 /** Relations of one key and one column: the shapes of the paper, and stars. */

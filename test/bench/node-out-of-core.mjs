@@ -26,6 +26,7 @@ import { queriesOf } from "./node-auto-queries.mjs";
 import { largeTables, namedTables, suiteTables, wideTables } from "./node-duckdb-tables.mjs";
 import { measureDuckdb } from "./node-duckdb.mjs";
 import { largeQueries, namedQueries, wideQueries } from "./node-generated-queries.mjs";
+import { linkOf } from "./node-report.mjs";
 import { generateTables, openTables } from "./node-suite-tables.mjs";
 
 const round = (ms) => Number(ms.toFixed(2));
@@ -58,16 +59,6 @@ function readOptions() {
         ...{ scale: number("scale"), bits: number("bits"), wideBits: number("wide-bits") },
         ...{ namedBits: number("named-bits"), samples: number("samples") }
     };
-}
-
-/** The bytes that crossed the link; nothing where no stage of the GPU told of it. */
-function linkOf(report) {
-    const told = report.stages.flatMap(({ device }) => {
-        const { outOfCore, outOfCoreGroupBy, outOfCoreTree } = device ?? {};
-        return [outOfCore, outOfCoreGroupBy, ...(outOfCoreTree?.operators ?? [])].filter((of) => of !== undefined);
-    });
-    const sum = (name) => told.reduce((bytes, of) => bytes + (of[name] ?? 0), 0);
-    return told.length === 0 ? {} : { link_bytes: { h2d: sum("h2dBytes"), d2h: sum("d2hBytes") } };
 }
 
 /** Times of a query on one device, the first run left out, or why the device does not run it. */

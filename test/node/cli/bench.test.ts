@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the benchmark program says to a choice of no case; with any case it would run for minutes.
 import { spawnSync } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { repositoryRoot } from "../../support/source-tree.js";
@@ -15,11 +15,19 @@ test.each(["nope", "count 10M"])('--quick --only "%s" is refused with the names 
     for (const name of ["count 1M dense", "table 1M sparse", "file 1M sparse"]) expect(stderr).toContain(`"${name}"`);
 });
 
-test("the help of the GPU benchmark names the experiments that there are, which are those it takes", () => {
+test("the help of the GPU benchmark names the experiments that it takes: those that name no other program", () => {
     const run = (...words: string[]) =>
         spawnSync(process.execPath, [join(repositoryRoot, "test/bench/gpu.mjs"), ...words], { encoding: "utf8" });
-    const names = readdirSync(join(repositoryRoot, "configs/experiments")).map((name) => name.replace(".json", ""));
+    const folder = join(repositoryRoot, "configs/experiments");
+    const programOf = (file: string) =>
+        (JSON.parse(readFileSync(join(folder, file), "utf8")) as { program?: string }).program;
+    const files = readdirSync(folder);
+    const names = files.filter((file) => programOf(file) === undefined).map((file) => file.replace(".json", ""));
     expect(names.length).toBeGreaterThan(20);
+    expect(files.length).toBeGreaterThan(names.length);
+    for (const program of files.map(programOf).filter((name) => name !== undefined)) {
+        expect(existsSync(join(repositoryRoot, `test/bench/${program}.mjs`))).toBe(true);
+    }
     const { status, stdout } = run("--help");
     const described = /--experiment NAME[^]*?(?=\n {2}--)/.exec(stdout)![0].split(/[\s(),;:]+/);
     expect(status).toBe(0);
