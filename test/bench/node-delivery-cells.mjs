@@ -11,12 +11,17 @@ const groupRows = 16;
 /** What queries may use of the memory that inputs leave. The rest is for Node, and for what is about to be freed. */
 const budgetShare = 0.8;
 const leastBudgetBytes = 256 * 2 ** 20;
+/** Less than this part of the inputs in memory is too little to plan with, and too near to the end of it. */
+const leastBudgetShare = 1 / 8;
 
 const round = (number) => Number(number.toFixed(3));
 const gib = (bytes) => `${(bytes / gibibyte).toFixed(1)} GiB`;
 
 /** Group-bys have one relation, everything else has two. */
 export const kindOf = (result) => (result === "group-by" ? "group" : "join");
+
+/** Groups of a group-by of 2^bits rows. */
+export const groupsOf = (bits) => Math.max(1, 2 ** bits / groupRows);
 
 /** A runtime for each: the CPU engine, and the GPU with each limit of its memory. */
 function devicesOf({ devices, limits }) {
@@ -48,7 +53,7 @@ export function shapesOf(axes) {
 /** What `generate` makes the relations of a shape of, by their names. */
 export function specsOf({ kind, bits, columns }) {
     const rows = 2 ** bits;
-    if (kind === "group") return { rows: factsSpec(rows, { columns, domainRows: Math.max(1, rows / groupRows) }) };
+    if (kind === "group") return { rows: factsSpec(rows, { columns, domainRows: groupsOf(bits) }) };
     return { probe: factsSpec(rows, { columns }), build: dimensionSpec(rows, "d", columns) };
 }
 
@@ -77,7 +82,7 @@ const joinedBytes = ({ bits, columns }) => 2 ** bits * rowBytes(2 * columns);
 
 /** Bytes of a result that the process keeps, and of one on disk. */
 function keptBytes({ result, bits, columns }) {
-    if (result === "group-by") return (2 ** bits / groupRows) * rowBytes(columns);
+    if (result === "group-by") return groupsOf(bits) * rowBytes(columns);
     return result === "table" ? joinedBytes({ bits, columns }) : 0;
 }
 
@@ -93,19 +98,25 @@ export function misfitOf(cell, { memoryBytes, diskBytes, diskIsMemory }) {
     const disk = (cell.from === "files" ? inputs : 0) + (cell.result === "file" ? joinedBytes(cell) : 0);
     if (disk > diskBytes) return `its files take ${gib(disk)} of disk, and ${gib(diskBytes)} are free`;
     const memory = memoryBytes - (diskIsMemory ? disk : 0);
-    const needed = Math.max(leastBudgetBytes, keptBytes(cell));
+    const least = cell.from === "memory" ? inputs * leastBudgetShare : 0;
+    const needed = Math.max(leastBudgetBytes, least, keptBytes(cell));
     if (hostBudget(cell, memory) >= needed) return undefined;
     const held = cell.from === "memory" ? `inputs of ${gib(inputs)}` : "Node";
     const most = `${Math.round(budgetShare * 100)} % of the memory beside ${held}`;
     return `its result and queries take ${gib(needed)}, and ${most} are ${gib(hostBudget(cell, memory))}`;
 }
 
-/** Why DuckDB cannot have tables of a shape, a hash table over half of them, and a result. */
-export function duckdbMisfit(shape, { memoryBytes }) {
-    const kept = Math.max(...shape.results.map((result) => keptBytes({ ...shape, result })));
-    const needed = Math.ceil(inputBytes(shape) * 1.5) + kept;
-    if (needed <= memoryBytes * budgetShare) return undefined;
-    return `its tables take ${gib(needed)}, and ${gib(memoryBytes * budgetShare)} are for them`;
+/** What DuckDB may use of memory. */
+export const duckdbBudget = ({ memoryBytes }) => Math.floor(memoryBytes * budgetShare);
+
+/** Why DuckDB cannot have the tables of a result, a hash table over half of them, and that result. */
+export function duckdbMisfit(cell, room) {
+    const needed = Math.ceil(inputBytes({ kind: kindOf(cell.result), ...cell }) * 1.5) + keptBytes(cell);
+    if (needed > duckdbBudget(room)) {
+        return `its tables and result take ${gib(needed)}, and ${gib(duckdbBudget(room))} are for them`;
+    }
+    const disk = cell.result === "file" ? joinedBytes(cell) : 0;
+    return disk > room.diskBytes ? `its file takes ${gib(disk)}, and ${gib(room.diskBytes)} are free` : undefined;
 }
 
 /** What is run, and how often. */
@@ -117,7 +128,7 @@ export function workloadOf(cell, { samples, hostBytes, threads }) {
     return {
         ...{ name: nameOf(cell), result, from, columns },
         rows: grouped ? { probe: rows } : { build: rows, probe: rows },
-        ...(grouped ? { groups: rows / groupRows } : {}),
+        ...(grouped ? { groups: groupsOf(bits) } : {}),
         ...{ key_bytes: columnBytes, payload_bytes: grouped ? { probe: payload } : { build: payload, probe: payload } },
         ...(limit === undefined ? {} : { device_limit: limit }),
         ...{ host_limit_bytes: hostBytes, threads, runs: samples }
@@ -155,6 +166,7 @@ export function recordOf(cell, measured, setting) {
     if (measured.refused !== undefined) return { ...about, refused: measured.refused, device, date, commit };
     const { report, times, coldMs, coldOf, rows, checksum, resident } = measured;
     const median_ms = round(medianOf(times));
+    const onDevice = report.device === "gpu" ? { device: report.devicePeakBytes } : {};
     return {
         ...about,
         algorithm: report.stages.map((stage) => stage.algorithm).join("; "),
@@ -163,7 +175,10 @@ export function recordOf(cell, measured, setting) {
         ...{ predicted_ms: round(report.predictedMs), stages: stagesOf(report), ...bytesOnLink(report) },
         ...(resident.peak === undefined
             ? {}
-            : { peak_bytes: { host: resident.peak }, resident_bytes: Math.max(0, resident.peak - resident.before) }),
+            : {
+                  peak_bytes: { host: resident.peak, ...onDevice },
+                  resident_bytes: Math.max(0, resident.peak - resident.before)
+              }),
         ...{ resident_before_bytes: resident.before, resident_after_bytes: resident.after },
         ...{ checksum, device, date, commit }
     };

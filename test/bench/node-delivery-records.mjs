@@ -6,43 +6,11 @@ const shapeOf = ({ result, columns, rows }) => `${result}; ${columns}; ${rows.pr
 const duckdbFields = ["duckdb_ms", "duckdb_rows", "duckdb_refused", "duckdb_version", "duckdb_date"];
 const cpuOf = ({ device }) => device.split("; ").at(-1);
 
-const without = (record, names) => Object.fromEntries(Object.entries(record).filter(([name]) => !names.includes(name)));
-
 /** What is known of DuckDB in a record. */
 function duckdbOf(record) {
     return Object.fromEntries(
         duckdbFields.flatMap((name) => (record[name] === undefined ? [] : [[name, record[name]]]))
     );
-}
-
-/**
- * Records with those of a file that were not measured again, each of which has the commit and the date that it is of. A
- * record without a figure of DuckDB takes that of another one with the same result and inputs on the same processor:
- * what DuckDB takes does not depend on the commit, nor on the device beside it.
- */
-export function mergeRecords(before, records) {
-    const measured = new Set(records.map(({ workload }) => workload.name));
-    const all = [...before.filter(({ workload }) => !measured.has(workload.name)), ...records];
-    return all.map((record) => {
-        if (record.duckdb_version !== undefined) return record;
-        const others = [...records, ...before].filter(
-            (other) =>
-                other.duckdb_version !== undefined &&
-                shapeOf(other.workload) === shapeOf(record.workload) &&
-                cpuOf(other) === cpuOf(record)
-        );
-        return others.length === 0 ? record : { ...record, ...duckdbOf(others[0]) };
-    });
-}
-
-/** Records with what DuckDB took for the same result of the same inputs. */
-export function withDuckdb(records, { columns, rows, version, date, queries }) {
-    return records.map((record) => {
-        const { workload } = record;
-        const told = queries.get(workload.result);
-        if (told === undefined || workload.columns !== columns || workload.rows.probe !== rows) return record;
-        return { ...without(record, duckdbFields), ...told, duckdb_version: version, duckdb_date: date };
-    });
 }
 
 /** Rows that a result must have; undefined for group-bys, whose keys are drawn. */
@@ -66,16 +34,33 @@ function agree(record, other) {
 }
 
 /**
- * Records with `verified`: as many rows as keys let expect, and the sums that all other records with these inputs have,
- * whichever device and whichever way their rows took. Those without another to compare them with have none.
+ * A record with `verified`: as many rows as keys let expect, and the sums that all other records with these inputs
+ * have, whichever device and whichever way their rows took. Without another to compare it with it has none.
  */
-export function verifyRecords(records) {
-    return records.map((record) => {
-        if (record.refused !== undefined) return record;
-        const others = records.filter((other) => isBeside(record, other));
-        const expected = rowsExpected(record.workload) ?? record.rows_out;
-        const right = record.rows_out === expected && others.every((other) => agree(record, other));
-        const rest = without(record, ["verified"]);
-        return others.length === 0 && right ? rest : { ...rest, verified: right };
-    });
+function verified(record, all) {
+    if (record.refused !== undefined) return record;
+    const others = all.filter((other) => isBeside(record, other));
+    const expected = rowsExpected(record.workload) ?? record.rows_out;
+    const right = record.rows_out === expected && others.every((other) => agree(record, other));
+    return others.length === 0 && right ? record : { ...record, verified: right };
+}
+
+/** A record with the figure of DuckDB for the same result of the same inputs on the same processor, if one has it. */
+function withDuckdb(record, all) {
+    if (record.duckdb_version !== undefined) return record;
+    const isSame = (other) => shapeOf(other.workload) === shapeOf(record.workload) && cpuOf(other) === cpuOf(record);
+    const other = all.find((one) => one.duckdb_version !== undefined && isSame(one));
+    return other === undefined ? record : { ...record, ...duckdbOf(other) };
+}
+
+/**
+ * Records of a run, verified, behind those of a file whose cells were not measured again: each of these has the commit
+ * and the date that it is of. Figures of DuckDB go to records without one, since what it takes depends neither on the
+ * commit nor on the device beside it; the newest comes first.
+ */
+export function mergeRecords(before, records) {
+    const measured = new Set(records.map(({ workload }) => workload.name));
+    const kept = before.filter(({ workload }) => !measured.has(workload.name));
+    const all = [...kept, ...records.map((record) => verified(record, [...kept, ...records]))];
+    return all.map((record) => withDuckdb(record, [...records, ...before]));
 }

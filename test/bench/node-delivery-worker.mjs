@@ -44,8 +44,8 @@ class Checksum {
     add(batch) {
         for (const [index, { name }] of batch.schema.fields.entries()) {
             if (name === "k") continue;
-            const { values } = batch.getChildAt(index).data[0];
-            const words = new Int32Array(values.buffer, values.byteOffset, values.length * 2);
+            const { values, length } = batch.getChildAt(index).data[0];
+            const words = new Int32Array(values.buffer, values.byteOffset, length * 2);
             let sum = this.#sums.get(name) ?? 0;
             for (let i = 0; i < words.length; i += 2) sum = (sum + words[i]) | 0;
             this.#sums.set(name, sum);

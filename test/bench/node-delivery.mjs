@@ -4,91 +4,35 @@
  * how many rows and columns, from memory and from Arrow files, on the CPU engine and on a GPU with limits of its
  * memory, beside DuckDB. `--help` has the options; docs/benchmarks.md says what is compared.
  * Needs the built package (dist, its addon and plugin) and no network. A machine without packages takes of node_modules
- * apache-arrow, flatbuffers and tslib, and benchmark, lodash and platform. Exit code 1: results disagree, or a cell
- * failed; 2: nothing was measured.
+ * apache-arrow, flatbuffers and tslib, and benchmark, lodash and platform; for DuckDB also @duckdb. Exit code 1:
+ * results disagree, or a cell failed; 2: nothing was measured.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from "node:fs";
-import { freemem, tmpdir } from "node:os";
+import { freemem } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 
 import { openRuntime } from "../../dist/index.js";
+import { loadDuckdb } from "./gpu-engine.mjs";
 import { deviceName } from "./machine-name.mjs";
-import { hostBudget, misfitOf, nameOf, recordOf, shapesOf, specsOf } from "./node-delivery-cells.mjs";
-import { mergeRecords, verifyRecords } from "./node-delivery-records.mjs";
+import {
+    duckdbBudget,
+    duckdbMisfit,
+    hostBudget,
+    misfitOf,
+    nameOf,
+    recordOf,
+    shapesOf,
+    specsOf
+} from "./node-delivery-cells.mjs";
+import { help, readOptions } from "./node-delivery-options.mjs";
+import { mergeRecords } from "./node-delivery-records.mjs";
 
-const config = JSON.parse(
-    readFileSync(new URL("../../configs/experiments/node-delivery.json", import.meta.url), "utf8")
-);
 const say = (text) => process.stderr.write(`${text}\n`);
 const tmpfs = 0x01021994;
-
-const help = `node test/bench/node-delivery.mjs [options]
-  --bits 26,28          rows a side, as powers of two (default: ${config.axes.bits.join(",")})
-  --columns 1,6         payload columns a side (default: ${config.axes.columns.join(",")})
-  --from memory,files   where inputs are (default: both)
-  --results a,b         ${config.axes.results.join(", ")} (default: all)
-  --devices cpu,gpu     (default: both)
-  --limits 64GiB,4GiB   of GPU memory (default: ${config.axes.limits.join(",")})
-  --samples N           timed runs of each cell after the cold one (default: ${config.samples})
-  --fresh               a process for each result also where inputs are made in its memory, so that every cold run is
-                        the first of a process (files: always); else such processes take all results one by one
-  --folder PATH         where inputs, results and spilled rows go (default: a folder under the system's temporary one)
-  --keep-files          leaves inputs in the folder; those that are there are taken in any case
-  --limit-s N           begins no more cells after so many seconds, and says which are left out
-  --record FILE         puts records there as they come, beside those of cells that are not measured again
-  --commit HASH         that they are of (with --record)
-  --json                prints the records on stdout`;
-
-function readOptions() {
-    const text = { type: "string" };
-    const flag = { type: "boolean", default: false };
-    const axis = (name) => ({ ...text, default: config.axes[name].join(",") });
-    const { values } = parseArgs({
-        options: {
-            ...Object.fromEntries(Object.keys(config.axes).map((name) => [name, axis(name)])),
-            ...{ samples: { ...text, default: String(config.samples) }, "limit-s": text },
-            folder: { ...text, default: join(tmpdir(), "spillway-node-delivery") },
-            ...{ record: text, commit: text, json: flag, help: flag, fresh: flag, "keep-files": flag }
-        }
-    });
-    return { ...values, axes: axesOf(values), ...numbersOf(values) };
-}
-
-function axesOf(values) {
-    const axes = Object.fromEntries(Object.keys(config.axes).map((name) => [name, values[name].split(",")]));
-    for (const name of ["from", "results", "devices"]) {
-        const unknown = axes[name].find((value) => !config.axes[name].includes(value));
-        if (unknown === undefined) continue;
-        throw new Error(`Expected ${config.axes[name].join(", ")} for --${name} but received '${unknown}'.`);
-    }
-    for (const [name, most] of Object.entries({ bits: 34, columns: 64 })) {
-        axes[name] = axes[name].map((value) => wholeNumber(name, value, most));
-    }
-    return axes;
-}
-
-function wholeNumber(name, value, most = Number.MAX_SAFE_INTEGER) {
-    const number = Number(value);
-    if (Number.isSafeInteger(number) && number >= 1 && number <= most) return number;
-    throw new Error(`Expected whole numbers from 1 on for --${name} but received '${value}'.`);
-}
-
-function numbersOf(values) {
-    const limit = values["limit-s"];
-    if (limit !== undefined && !(Number(limit) > 0)) {
-        throw new Error(`Expected a number of seconds for --limit-s but received '${limit}'.`);
-    }
-    if (values.record !== undefined && values.commit === undefined) {
-        throw new Error("Records name the commit that they are of: --record needs --commit.");
-    }
-    const deadline = limit === undefined ? undefined : Date.now() + Number(limit) * 1000;
-    return { samples: wholeNumber("samples", values.samples), deadline };
-}
 
 /** Whether no more cells are to begin; never without a limit. */
 const isOver = ({ deadline }) => Date.now() > deadline;
@@ -120,8 +64,8 @@ async function writeInputs(shape, paths) {
 }
 
 /** Runs a job in a process of its own, which tells of each of its results as soon as it has it. */
-async function runWorker(job, tell) {
-    const program = fileURLToPath(new URL("node-delivery-worker.mjs", import.meta.url));
+async function runProcess(file, job, tell) {
+    const program = fileURLToPath(new URL(file, import.meta.url));
     const child = spawn(process.execPath, ["--expose-gc", program, JSON.stringify(job)], {
         stdio: ["ignore", "pipe", "inherit"]
     });
@@ -155,7 +99,7 @@ class Outcome {
     }
 
     get records() {
-        return verifyRecords(mergeRecords(this.#before, this.#records));
+        return mergeRecords(this.#before, this.#records);
     }
 
     /** Those of this run. */
@@ -198,7 +142,7 @@ class Outcome {
 }
 
 /** The results of a shape on one device, in as many processes as it takes. */
-async function runDevice(cells, paths, room, outcome) {
+async function runDevice(cells, { paths, room, duckdb }, outcome) {
     const { options } = outcome;
     const [{ from }] = cells;
     const oneByOne = options.fresh || from === "files";
@@ -213,10 +157,10 @@ async function runDevice(cells, paths, room, outcome) {
         const results = group.map(({ result }) => result);
         const job = { ...shape, results, paths, hostBytes, samples, folder, deadline };
         const waiting = new Map(group.map((cell) => [cell.result, cell]));
-        const why = await runWorker(job, ({ result, gpuName, threads, ...measured }) => {
+        const why = await runProcess("node-delivery-worker.mjs", job, ({ result, gpuName, threads, ...measured }) => {
             const device = gpuName === undefined ? deviceName() : `${gpuName}; ${deviceName()}`;
             const setting = { samples, hostBytes, threads, device, date: new Date().toISOString(), commit };
-            outcome.add(recordOf(waiting.get(result), measured, setting));
+            outcome.add({ ...recordOf(waiting.get(result), measured, setting), ...duckdb.get(result) });
             waiting.delete(result);
         });
         if (why === undefined) outcome.leaveForLater([...waiting.values()]);
@@ -224,8 +168,29 @@ async function runDevice(cells, paths, room, outcome) {
     }
 }
 
+/** What DuckDB takes for the results of a shape, as fields of their records. */
+async function runDuckdb({ kind, bits, columns, results }, outcome) {
+    const { samples, folder, duckdb } = outcome.options;
+    const told = new Map();
+    if (duckdb === "off" || isOver(outcome.options)) return told;
+    const room = roomOf(folder);
+    const cells = results.map((result) => ({ result, kind, bits, columns, from: "tables", device: "duckdb" }));
+    const fitting = cells.filter((cell) => {
+        const why = duckdbMisfit(cell, room);
+        if (why !== undefined) say(`${nameOf(cell)}: left out: ${why}`);
+        return why === undefined;
+    });
+    if (fitting.length === 0) return told;
+    const job = { kind, bits, columns, results: fitting.map(({ result }) => result), samples, folder };
+    const why = await runProcess("node-delivery-duckdb.mjs", { ...job, memoryBytes: duckdbBudget(room) }, (line) =>
+        told.set(line.result, line.told)
+    );
+    if (why !== undefined) for (const cell of fitting) if (!told.has(cell.result)) outcome.fail(cell, why);
+    return told;
+}
+
 /** All cells of a shape whose inputs are in one place. */
-async function runPlace(shape, from, outcome) {
+async function runPlace(shape, from, duckdb, outcome) {
     const { options } = outcome;
     const paths = pathsOf(shape, options.folder);
     const room = roomOf(options.folder);
@@ -243,18 +208,22 @@ async function runPlace(shape, from, outcome) {
     if (isOver(options)) return outcome.leaveForLater(ofDevices.flat());
     const written = from === "files" ? await writeInputs(shape, paths) : [];
     try {
-        for (const cells of ofDevices) await runDevice(cells, paths, room, outcome);
+        for (const cells of ofDevices) await runDevice(cells, { paths, room, duckdb }, outcome);
     } finally {
         if (!options["keep-files"]) for (const path of written) rmSync(path);
     }
 }
 
 async function main() {
-    const options = readOptions();
+    const options = readOptions(process.argv.slice(2));
     if (options.help) return void process.stdout.write(`${help}\n`);
+    if (options.duckdb === "on" && (await loadDuckdb()) === undefined) options.duckdb = "off";
     mkdirSync(options.folder, { recursive: true });
     const outcome = new Outcome(options);
-    for (const shape of shapesOf(options.axes)) for (const from of shape.from) await runPlace(shape, from, outcome);
+    for (const shape of shapesOf(options.axes)) {
+        const duckdb = await runDuckdb(shape, outcome);
+        for (const from of shape.from) await runPlace(shape, from, duckdb, outcome);
+    }
     outcome.sayWhatIsLeft();
     const { measured } = outcome;
     if (options.json) process.stdout.write(`${JSON.stringify(measured, null, 4)}\n`);

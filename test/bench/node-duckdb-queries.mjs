@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SQL of each query of node-out-of-core.mjs for DuckDB, by its name (node-auto-queries.mjs, and without the number
-// of rows node-generated-queries.mjs), with where its result goes: count, table, batches or file.
+// of rows node-generated-queries.mjs), with where its result goes: count, table, batches or file. Likewise that of each
+// result of node-delivery.mjs.
 
 const revenue = "sum(l_extendedprice)";
 const ordered = "orders JOIN lineitem ON o_orderkey = l_orderkey";
@@ -89,6 +90,18 @@ const skewed = Object.entries({ 0: "facts", 1: "facts_zipf_1", 1.5: "facts_zipf_
 ]);
 
 const queries = new Map([...Object.entries({ ...suite, ...large }), ...ofColumns, ...skewed]);
+
+/** The SQL of a result of node-delivery.mjs with so many payload columns a side, and where it goes. */
+export function deliveryQuery(result, count) {
+    const [own, others] = ["f", "d"].map((prefix) => columns(prefix, count));
+    const sumsOf = (names) => names.map((name) => `sum(${name})`).join(", ");
+    const from = "facts JOIN dimension USING (k)";
+    const rows = `SELECT ${["k", ...own, ...others].join(", ")} FROM ${from}`;
+    if (result === "count") return { result, sql: all(from) };
+    if (result === "sums") return { result: "table", sql: `SELECT ${sumsOf([...own, ...others])} FROM ${from}` };
+    if (result === "group-by") return { result: "table", sql: groups("facts", "k", sumsOf(own)) };
+    return { result, sql: rows };
+}
 
 /** The SQL of a query by its name, with or without a number of rows, and where its result goes. */
 export function duckdbQuery(name) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// SQL that makes the tables of node-out-of-core.mjs in DuckDB: for each set its statements, in their order. DuckDB
-// reads no Arrow files without an extension from the network, and rows that JavaScript appends take too long. So these
-// tables are of the same shape as those of Spillway (src/runtime/generate.ts, node-suite-tables.mjs), not of the same
-// values: as many rows, types, distinct values and key relations, the same law of skew, and only the columns that
-// queries use.
+// SQL that makes the tables of node-out-of-core.mjs and node-delivery.mjs in DuckDB: for each set its statements, in
+// their order. DuckDB reads no Arrow files without an extension from the network, and rows that JavaScript appends take
+// too long. So these tables are of the same shape as those of Spillway (src/runtime/generate.ts,
+// node-suite-tables.mjs), not of the same values: as many rows, types, distinct values and key relations, the same law
+// of skew, and only the columns that queries use.
 import { shuffled } from "./gpu-engine.mjs";
 
 /**
@@ -112,6 +112,12 @@ export function largeTables(bits) {
 /** The relations of `namedQueries`. */
 export function namedTables(bits) {
     return [facts("facts", bits, bits), dimension("dimension", "d", bits)];
+}
+
+/** The relations of node-delivery.mjs: two to join, or one to group, whose keys are drawn from 2^keyBits. */
+export function deliveryTables({ kind, bits, columns, keyBits }) {
+    const made = facts("facts", bits, keyBits, columns);
+    return kind === "group" ? [made] : [made, dimension("dimension", "d", bits, columns)];
 }
 
 /** The integral of x^-exponent from 1 on and its inverse, as numbers and as SQL. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DuckDB on all cores, for the queries of node-out-of-core.mjs over tables in its memory (node-duckdb-tables.mjs).
+// DuckDB on all cores, for the queries of node-out-of-core.mjs and node-delivery.mjs over tables in its memory
+// (node-duckdb-tables.mjs).
 import { rmSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
@@ -32,8 +33,7 @@ function runsOf(connection, output) {
 }
 
 /** Times of one query, the first run left out, or why DuckDB cannot run it here. */
-async function timesOf(connection, name, { output, samples }) {
-    const { result, sql } = duckdbQuery(name);
+async function timesOf(connection, { result, sql }, { output, samples }) {
     const run = runsOf(connection, output)[result];
     const times = [];
     try {
@@ -55,16 +55,18 @@ async function timesOf(connection, name, { output, samples }) {
 
 /**
  * Makes the tables of a set with these statements in a DuckDB of its own, runs the queries with these names, and closes
- * it: by name the times and the number of rows, or why it was refused. `duckdb` is the package (`loadDuckdb`).
+ * it: by name the times and the number of rows, or why it was refused. `duckdb` is the package (`loadDuckdb`),
+ * `queryOf` tells the SQL of a name, `memoryBytes` is the limit of its memory where it is not to choose one.
  */
-export async function measureDuckdb(duckdb, tables, names, { folder, samples }) {
-    for (const name of names) duckdbQuery(name); // None may be missing: better to know before tables are made.
+export async function measureDuckdb(duckdb, tables, names, { folder, samples, queryOf = duckdbQuery, memoryBytes }) {
+    for (const name of names) queryOf(name); // None may be missing: better to know before tables are made.
     const instance = await duckdb.DuckDBInstance.create(":memory:", { threads: String(availableParallelism()) });
     const connection = await instance.connect();
     const spilled = join(folder, `duckdb-${process.pid}`);
     const output = join(folder, `result-${process.pid}.parquet`);
     try {
         await connection.run(`SET temp_directory = '${spilled}'`);
+        if (memoryBytes !== undefined) await connection.run(`SET memory_limit = '${memoryBytes}B'`);
         // Spillway does not keep the order of rows either.
         await connection.run("SET preserve_insertion_order = false");
         for (const sql of tables) await connection.run(sql);
@@ -72,10 +74,12 @@ export async function measureDuckdb(duckdb, tables, names, { folder, samples }) 
         const [queries, bySql] = [new Map(), new Map()];
         for (const name of names) {
             // Several joins by name are one to DuckDB, which need not take its time again.
-            const { sql } = duckdbQuery(name);
-            const told = bySql.get(sql) ?? (await timesOf(connection, name, { output, samples }));
+            const query = queryOf(name);
+            // The same rows may go to a table and to a file.
+            const kind = `${query.result}: ${query.sql}`;
+            const told = bySql.get(kind) ?? (await timesOf(connection, query, { output, samples }));
             queries.set(name, told);
-            bySql.set(sql, told);
+            bySql.set(kind, told);
             const what =
                 told.refused ?? `${told.samples_ms.map((ms) => ms.toFixed(2)).join(", ")} ms, ${told.rows} rows`;
             process.stderr.write(`duckdb: ${name}: ${what}\n`);
