@@ -19,10 +19,11 @@
 
 extern "C" {
 
-#define SPILLWAY_CUDA_ABI_VERSION 17
+#define SPILLWAY_CUDA_ABI_VERSION 18
 #define SPILLWAY_CUDA_TEXT_BYTES 256
 #define SPILLWAY_CUDA_STATUS_TEXT_BYTES 512
 #define SPILLWAY_CUDA_DEVICES_MAX 64
+#define SPILLWAY_CUDA_LANE_SLOTS 4
 
 typedef struct spillway_cuda_device {
     int32_t ordinal;
@@ -86,14 +87,16 @@ typedef struct spillway_cuda_memory {
 } spillway_cuda_memory;
 
 /*
- * A device opened for work, a block of its memory, a block of pinned host memory, copies under way, a table, a join
- * whose result comes in pieces, an operator on inputs larger than GPU memory.
+ * A device opened for work, a block of its memory, a block of pinned host memory, copies under way, a table, the
+ * copies of one thread from and to tables, a join whose result comes in pieces, an operator on inputs larger than GPU
+ * memory.
  */
 typedef struct spillway_cuda_gpu spillway_cuda_gpu;
 typedef struct spillway_cuda_buffer spillway_cuda_buffer;
 typedef struct spillway_cuda_pinned spillway_cuda_pinned;
 typedef struct spillway_cuda_transfer spillway_cuda_transfer;
 typedef struct spillway_cuda_table spillway_cuda_table;
+typedef struct spillway_cuda_lane spillway_cuda_lane;
 typedef struct spillway_cuda_pieces spillway_cuda_pieces;
 typedef struct spillway_cuda_stream spillway_cuda_stream;
 
@@ -107,8 +110,9 @@ typedef struct spillway_cuda_step {
 
 /*
  * All functions but list_devices. Any host thread may call; calls for one gpu run one after the other, but for
- * allocate*, free_*, memory_info, trim and set_cancelled, which may run beside any. An out parameter is NULL or 0
- * unless the status is SPILLWAY_CUDA_OK. New functions (operations) are added at the end, with a new version.
+ * allocate*, free_*, memory_info, trim, set_cancelled and those of a lane, which may run beside any. An out parameter
+ * is NULL or 0 unless the status is SPILLWAY_CUDA_OK. New functions (operations) are added at the end, with a new
+ * version.
  */
 /* Memory of another device, and how fast it was when it was opened; rates are 0 where there was too little of it. */
 typedef struct spillway_cuda_peer {
@@ -166,13 +170,21 @@ typedef struct spillway_cuda_functions {
     void (*free_table)(spillway_cuda_table* table);
     void (*table_size)(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count);
     void (*table_column)(const spillway_cuda_table* table, uint64_t column, spillway::cuda::ColumnSpec* told);
-    /* Copies as upload and download. A part that the column does not have is SPILLWAY_CUDA_INVALID. */
-    void (*write_table)(spillway_cuda_table* to, uint64_t column, spillway::cuda::ColumnPart part,
-                        uint64_t offset_bytes, const void* from, uint64_t bytes, spillway_cuda_transfer** transfer,
-                        spillway_cuda_status* status);
-    void (*read_table)(void* to, const spillway_cuda_table* from, uint64_t column, spillway::cuda::ColumnPart part,
-                       uint64_t offset_bytes, uint64_t bytes, spillway_cuda_transfer** transfer,
-                       spillway_cuda_status* status);
+    /*
+     * A lane is one host thread's way to copy parts of tables, beside those of others: what begins on it runs in order,
+     * after the work that the device was given before open_lane. Copies must have been waited for before other calls
+     * see their bytes. A part that the column does not have, or a stretch beyond it, is SPILLWAY_CUDA_INVALID.
+     */
+    void (*open_lane)(spillway_cuda_gpu* gpu, spillway_cuda_lane** lane, spillway_cuda_status* status);
+    /* From the host to the table, and back. slot: below SPILLWAY_CUDA_LANE_SLOTS, what wait_lane waits for. */
+    void (*send_rows)(spillway_cuda_lane* lane, uint32_t slot, spillway_cuda_table* to,
+                      const spillway::cuda::TableCopy* copies, uint64_t copy_count, spillway_cuda_status* status);
+    void (*fetch_rows)(spillway_cuda_lane* lane, uint32_t slot, const spillway_cuda_table* from,
+                       const spillway::cuda::TableCopy* copies, uint64_t copy_count, spillway_cuda_status* status);
+    /* Waits for the last copies of a slot, if there were any; the host's memory may then be used again. */
+    void (*wait_lane)(spillway_cuda_lane* lane, uint32_t slot, spillway_cuda_status* status);
+    /* Waits for all copies of the lane. */
+    void (*close_lane)(spillway_cuda_lane* lane);
 
     /* Operations: they return when the device is done. The tables given stay as they are. */
     void (*join_tables)(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
@@ -241,13 +253,15 @@ typedef struct spillway_cuda_functions {
                                 spillway_cuda_stream** stream, spillway_cuda_status* status);
 } spillway_cuda_functions;
 
-#define SPILLWAY_CUDA_FUNCTION_COUNT 33
+#define SPILLWAY_CUDA_FUNCTION_COUNT 36
 
 /* A change of a size, or of what a field means, needs a new SPILLWAY_CUDA_ABI_VERSION. */
 #define SPILLWAY_CUDA_CROSSES(type, bytes)                                                            \
     static_assert(std::is_trivially_copyable_v<spillway::cuda::type>, "crosses the border as it is"); \
     static_assert(sizeof(spillway::cuda::type) == (bytes), "a new size needs a new version")
 SPILLWAY_CUDA_CROSSES(ColumnSpec, 24);
+SPILLWAY_CUDA_CROSSES(PackedBlock, 16);
+SPILLWAY_CUDA_CROSSES(TableCopy, 40);
 SPILLWAY_CUDA_CROSSES(KeyPart, 12);
 SPILLWAY_CUDA_CROSSES(TableJoinColumn, 12);
 SPILLWAY_CUDA_CROSSES(TableJoin, 80);

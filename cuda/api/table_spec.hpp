@@ -6,6 +6,7 @@
 
 #include "api/group_spec.hpp"
 #include "api/join_spec.hpp"
+#include "api/packed_block.hpp"
 
 // Tables in GPU memory and the operations on them.
 namespace spillway::cuda { inline namespace api {
@@ -20,6 +21,19 @@ struct ColumnSpec {
     uint32_t width = 0;     // kFixed: bytes of a value; bools are bytes of 0 or 1
     bool nullable = false;  // has validity
     uint64_t bytes = 0;     // kBytes: of all values
+};
+
+// A stretch of a part of a column on its way between a table and memory of allocate_pinned().
+struct TableCopy {
+    uint32_t column = 0;
+    ColumnPart part = ColumnPart::kValues;
+    bool packed = false;        // whole values of a kFixed column whose width can_pack()
+    uint64_t offset_bytes = 0;  // of the stretch in its part; packed: a multiple of the width
+    uint64_t bytes = 0;
+    // At the same place in 16 bytes as offset_bytes is; packed: line 0 of the blocks, a multiple of 64. Any other host
+    // memory is copied, slowly, through memory of that kind, and cannot be packed.
+    void* host = nullptr;
+    PackedBlock* blocks = nullptr;  // packed: packed_planes(width) for each kPackedValues values, in pinned memory too
 };
 
 // A list that its owner keeps: what crosses the border. Specifications have their lists as views or, beside them, as

@@ -14,10 +14,15 @@ void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec* colum
 void free_table(spillway_cuda_table* table);
 void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count);
 void table_column(const spillway_cuda_table* table, uint64_t column, ColumnSpec* told);
-void write_table(spillway_cuda_table* to, uint64_t column, ColumnPart part, uint64_t offset_bytes, const void* from,
-                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
-void read_table(void* to, const spillway_cuda_table* from, uint64_t column, ColumnPart part, uint64_t offset_bytes,
-                uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+
+// Copies from and to tables (lanes.cu).
+void open_lane(spillway_cuda_gpu* gpu, spillway_cuda_lane** lane, spillway_cuda_status* status);
+void send_rows(spillway_cuda_lane* lane, uint32_t slot, spillway_cuda_table* to, const TableCopy* copies,
+               uint64_t copy_count, spillway_cuda_status* status);
+void fetch_rows(spillway_cuda_lane* lane, uint32_t slot, const spillway_cuda_table* from, const TableCopy* copies,
+                uint64_t copy_count, spillway_cuda_status* status);
+void wait_lane(spillway_cuda_lane* lane, uint32_t slot, spillway_cuda_status* status);
+void close_lane(spillway_cuda_lane* lane);
 
 // Operations on tables (operations.cu).
 void join_tables_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,

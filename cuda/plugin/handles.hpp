@@ -1,17 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "api/plugin.h"
 #include "device/device.hpp"
 #include "device/guard.hpp"
+#include "device/stream.hpp"
 #include "relation/device_table.hpp"
 #include "relation/join_tables.hpp"
+
+namespace spillway::cuda { inline namespace plugin {
+
+// A stream of copies, and the end of those of each slot.
+struct LaneStream {
+    Stream stream;
+    std::array<Event, SPILLWAY_CUDA_LANE_SLOTS> copied;
+};
+
+}}  // namespace spillway::cuda::plugin
 
 // What the pointers of plugin.h point at.
 
@@ -24,13 +37,15 @@ struct spillway_cuda_gpu {
     std::mutex mutex;  // calls of several threads take turns, but for those that plugin.h names
     spillway::cuda::Uploader uploader;
     spillway::cuda::Downloader downloader;
-    std::atomic<int64_t> children{0};    // blocks, tables and transfers, which point at this
+    std::mutex lanes_mutex;
+    std::vector<std::unique_ptr<spillway::cuda::LaneStream>> idle_lanes;  // made once: a stream takes the driver long
+    std::atomic<int64_t> children{0};    // blocks, tables, transfers and lanes, which point at this
     std::atomic<int64_t> operations{0};  // out of core, which come back for memory between callbacks and calls
 };
 
 namespace spillway::cuda { inline namespace plugin {
 
-// Counts a block, table or transfer as long as it exists.
+// Counts a block, table, transfer or lane as long as it exists.
 class Child {
   public:
     explicit Child(spillway_cuda_gpu* gpu) : gpu_(gpu) { gpu_->children.fetch_add(1); }
@@ -76,6 +91,13 @@ struct spillway_cuda_transfer {
     explicit spillway_cuda_transfer(spillway_cuda_gpu* gpu) : child(gpu) {}
     spillway::cuda::Child child;
     spillway::cuda::Event copied;
+};
+
+struct spillway_cuda_lane {
+    spillway_cuda_lane(spillway_cuda_gpu* gpu, std::unique_ptr<spillway::cuda::LaneStream> stream)
+        : child(gpu), lane(std::move(stream)) {}
+    spillway::cuda::Child child;
+    std::unique_ptr<spillway::cuda::LaneStream> lane;
 };
 
 struct spillway_cuda_table {

@@ -37,21 +37,6 @@ TableColumn make_column(MemoryPool& memory, uint64_t rows, const ColumnSpec& wan
     return column;
 }
 
-uint8_t* range_of(const spillway_cuda_table* table, uint64_t index, ColumnPart part, uint64_t offset_bytes,
-                  uint64_t bytes) {
-    require(table != nullptr, "a copy has no table");
-    require(index < table->table.columns.size(), "a copy names a column that the table does not have");
-    const TableColumn& column = table->table.columns[index];
-    const Allocation* block = nullptr;
-    if (part == ColumnPart::kValues) block = &column.values;
-    if (part == ColumnPart::kOffsets) block = &column.offsets;
-    if (part == ColumnPart::kValidity) block = &column.validity;
-    require(block != nullptr, "a copy is of no known part of a column");
-    require(offset_bytes <= block->bytes() && bytes <= block->bytes() - offset_bytes,
-            "a copy exceeds its part of a column");
-    return block->as<uint8_t>() + offset_bytes;
-}
-
 }  // namespace
 
 void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec* columns, uint64_t column_count,
@@ -84,24 +69,6 @@ void table_column(const spillway_cuda_table* table, uint64_t index, ColumnSpec* 
     told->width = column.width;
     told->nullable = static_cast<bool>(column.validity);
     told->bytes = column.bytes;
-}
-
-void write_table(spillway_cuda_table* to, uint64_t column, ColumnPart part, uint64_t offset_bytes, const void* from,
-                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
-    *transfer = nullptr;
-    guarded(status, [&] {
-        uint8_t* const target = range_of(to, column, part, offset_bytes, bytes);
-        *transfer = start_upload(to->child.gpu(), target, from, bytes);
-    });
-}
-
-void read_table(void* to, const spillway_cuda_table* from, uint64_t column, ColumnPart part, uint64_t offset_bytes,
-                uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
-    *transfer = nullptr;
-    guarded(status, [&] {
-        const uint8_t* const source = range_of(from, column, part, offset_bytes, bytes);
-        *transfer = start_download(from->child.gpu(), to, source, bytes);
-    });
 }
 
 }}  // namespace spillway::cuda::plugin

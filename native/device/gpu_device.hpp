@@ -15,7 +15,6 @@ struct spillway_cuda_transfer;
 namespace spillway {
 
 class GpuDevice;
-class GpuTable;
 
 namespace detail {
 
@@ -104,7 +103,6 @@ class GpuTransfer : public detail::GpuOwned<spillway_cuda_transfer> {
 
   private:
     friend class GpuDevice;
-    friend class GpuTable;
     using GpuOwned::GpuOwned;
 };
 

@@ -72,24 +72,6 @@ uint64_t GpuTable::bytes() const {
     return bytes;
 }
 
-GpuTransfer GpuTable::write(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, const void* from,
-                            uint64_t bytes) {
-    spillway_cuda_status status{};
-    spillway_cuda_transfer* transfer = nullptr;
-    open_->functions.write_table(handle_, column, part, offset_bytes, from, bytes, &transfer, &status);
-    check_gpu(status, open_->ordinal);
-    return GpuTransfer(open_, transfer);
-}
-
-GpuTransfer GpuTable::read(void* to, size_t column, cuda::ColumnPart part, uint64_t offset_bytes,
-                           uint64_t bytes) const {
-    spillway_cuda_status status{};
-    spillway_cuda_transfer* transfer = nullptr;
-    open_->functions.read_table(to, handle_, column, part, offset_bytes, bytes, &transfer, &status);
-    check_gpu(status, open_->ordinal);
-    return GpuTransfer(open_, transfer);
-}
-
 GpuPieces GpuPieces::begin(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const cuda::TableJoin& join,
                            cuda::TableReport& report) {
     spillway_cuda_status status{};

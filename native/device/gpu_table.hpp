@@ -21,8 +21,8 @@ void GpuOwned<spillway_cuda_pieces>::reset() noexcept;
 
 }  // namespace detail
 
-// A relation in GPU memory. Thread-safe as GpuDevice: copies take turns, and different parts may be written by
-// different threads.
+// A relation in GPU memory. Thread-safe as GpuDevice; different parts may be written by different threads, each by a
+// GpuLane of its own.
 class GpuTable : public detail::GpuOwned<spillway_cuda_table> {
   public:
     GpuTable() = default;
@@ -39,11 +39,8 @@ class GpuTable : public detail::GpuOwned<spillway_cuda_table> {
     const std::vector<cuda::ColumnSpec>& columns() const { return columns_; }
     uint64_t bytes() const;  // of all parts
 
-    // As GpuDevice::upload and download.
-    GpuTransfer write(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, const void* from, uint64_t bytes);
-    GpuTransfer read(void* to, size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes) const;
-
   private:
+    friend class GpuLane;
     friend class GpuPieces;
     GpuTable(const GpuDevice& device, spillway_cuda_table* table);
 

@@ -218,6 +218,7 @@ export class DeviceRun {
             workers: plan.threads
         });
         this.parts.tracker.uploaded(made.bytes);
+        this.parts.tracker.sent(made.sentBytes);
         return this.#keep(stage.table, made);
     }
 
@@ -266,16 +267,25 @@ export class DeviceRun {
         const spec = {
             columns: stage.columns.map((column) => ({ ...column })),
             stagingBytes: stage.memory.inputBytes,
-            workers: plan.threads
+            workers: plan.threads,
+            packed: stage.packed
         };
         const join = this.#pieces;
         if (join?.table !== stage.from) {
-            return await job.binding.deliverTable(job.handle, this.#table(stage.from), spec, sink);
+            const { rows, sentBytes } = await job.binding.deliverTable(
+                job.handle,
+                this.#table(stage.from),
+                spec,
+                sink
+            );
+            this.parts.tracker.sent(sentBytes);
+            return rows;
         }
         const { rowsMax, handle } = join;
-        const { rows, pieces } = await job.binding.deliverPieces(job.handle, handle, { ...spec, rowsMax }, sink);
-        this.parts.tracker.delivered(pieces);
-        return rows;
+        const told = await job.binding.deliverPieces(job.handle, handle, { ...spec, rowsMax }, sink);
+        this.parts.tracker.sent(told.sentBytes);
+        this.parts.tracker.delivered(told.pieces);
+        return told.rows;
     }
 }
 

@@ -28,6 +28,8 @@ interface RunningStage {
     /** What an operation on the GPU says of itself. */
     device?: DeviceStageReport;
     uploadedBytes: number;
+    /** Of copies between host and GPU: what crossed the link. */
+    sentBytes: number;
 }
 
 /** Calls `onProgress`: a progress bar must not break what it shows, nor an asynchronous one end the process. */
@@ -38,6 +40,8 @@ export function show(onProgress: (progress: Progress) => unknown, progress: Prog
         return;
     }
 }
+
+const nothingYet = { partitions: 0, uploadedBytes: 0, sentBytes: 0 };
 
 /** Inputs whose rows a stage reads, those that it reads twice as often. */
 function readBy(stage: PlanStage): number[] {
@@ -81,7 +85,7 @@ export class ProgressTracker {
     }
 
     public stageBegins(stage: PlanStage): void {
-        this.#current = { stage, startedMs: performance.now(), before: this.read(), partitions: 0, uploadedBytes: 0 };
+        this.#current = { stage, startedMs: performance.now(), before: this.read(), ...nothingYet };
         // A stage that is over before the next interval is seen all the same.
         this.#report(false);
     }
@@ -94,6 +98,11 @@ export class ProgressTracker {
     public uploaded(bytes: number): void {
         this.#uploadedBytes += bytes;
         if (this.#current !== undefined) this.#current.uploadedBytes += bytes;
+    }
+
+    /** Bytes of a copy to GPU memory or from it that crossed the link. */
+    public sent(bytes: number): void {
+        if (this.#current !== undefined) this.#current.sentBytes += bytes;
     }
 
     /** What a join or group-by on the GPU took. */
@@ -113,8 +122,9 @@ export class ProgressTracker {
         const now = this.read();
         const actualMs = performance.now() - current.startedMs;
         let device = current.device;
-        if (stage.kind === "upload") device = copyReport(actualMs, current.uploadedBytes);
-        if (stage.kind === "deliver") device = copyReport(actualMs, now.bytesOut - before.bytesOut);
+        const { uploadedBytes, sentBytes } = current;
+        if (stage.kind === "upload") device = copyReport(actualMs, uploadedBytes, sentBytes);
+        if (stage.kind === "deliver") device = copyReport(actualMs, now.bytesOut - before.bytesOut, sentBytes);
         if (stage.kind === "upload" || stage.kind === "deliver") this.#transferMs += actualMs;
         this.#streamedRows += this.#streamedBy(stage, now.rowsIn - before.rowsIn);
         this.#stages.push({

@@ -108,6 +108,8 @@ export interface DeviceStageReport {
     phases?: DevicePhases;
     /** Operations: read plus written in GPU memory, by arithmetic (docs/api.md). Copies: copied. */
     movedBytes?: number;
+    /** Copies: bytes that crossed the link, fewer than movedBytes where values went in as many bits as they need. */
+    sentBytes?: number;
     /** movedBytes by elapsedMs. */
     gigabytesPerSecond?: number;
     /** Most GPU memory in use until the operation's end. */
@@ -200,8 +202,8 @@ export function operationReport(
 }
 
 /** Report of a copy to GPU memory or from it. */
-export function copyReport(elapsedMs: number, bytes: number): DeviceStageReport {
-    return { elapsedMs, ...rate(bytes, elapsedMs) };
+export function copyReport(elapsedMs: number, bytes: number, sentBytes: number): DeviceStageReport {
+    return { elapsedMs, ...rate(bytes, elapsedMs), sentBytes };
 }
 
 /** Report of a join out of core. */

@@ -34,6 +34,8 @@ export interface DebugKnobs {
     probeSplitRows?: number;
     /** GPU: the result of the last join leaves it in pieces of at most so many rows; 64 is the least. */
     pieceRows?: number;
+    /** GPU: values cross the link in as many bits as they need, or as they are. */
+    packLink?: boolean;
     /** With device "auto": what the GPU can run runs there, whatever the predicted times. */
     gpu?: boolean;
     /** GPU: joins and group-bys that can run out of core do, also where their tables would fit GPU memory. */
@@ -58,6 +60,7 @@ export const debugKnobNames = [
     "buildChunkBytes",
     "probeSplitRows",
     "pieceRows",
+    "packLink",
     "gpu",
     "outOfCore",
     "hostSpillBytes",
@@ -97,7 +100,7 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);
     }
-    for (const name of ["forceSpill", "packSpilled", "gpu", "outOfCore", "filter"] as const) {
+    for (const name of ["forceSpill", "packSpilled", "packLink", "gpu", "outOfCore", "filter"] as const) {
         if (given[name] !== undefined) knobs[name] = checkBoolean(given[name], option(name));
     }
     if (given["algorithm"] !== undefined) {

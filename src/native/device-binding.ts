@@ -35,6 +35,18 @@ export interface NativeDeviceTable {
     bytes: number;
 }
 
+/** sentBytes: over the link. */
+export interface NativeUploadedTable extends NativeDeviceTable {
+    sentBytes: number;
+}
+
+/** Rows of a table that went to a sink. */
+export interface NativeDeliveredRows {
+    rows: number;
+    /** Over the link. */
+    sentBytes: number;
+}
+
 /** What an operation took; mirrors TableReport in cuda/api/table_spec.hpp. */
 export interface NativeDeviceReport {
     elapsedMs: number;
@@ -53,7 +65,8 @@ export interface NativeOperatedTable extends NativeDeviceTable {
 }
 
 export interface NativeUploadSpec {
-    columns: { column: number; decode: boolean }[];
+    /** packed: values cross the link in as many bits as they need. */
+    columns: { column: number; decode: boolean; packed: boolean }[];
     /** Pinned memory of all workers. */
     stagingBytes: number;
     workers: number;
@@ -65,6 +78,8 @@ export interface NativeDeliverSpec {
     columns: { column: number; type: ColumnType }[];
     stagingBytes: number;
     workers: number;
+    /** Values cross the link in as many bits as they need. */
+    packed: boolean;
 }
 
 export interface NativePiecesSpec extends NativeDeliverSpec {
@@ -170,7 +185,7 @@ export interface DeviceBinding extends DeviceMemoryModel {
     resetDevicePeak(engine: EngineHandle): void;
 
     /** Columns of a source as a table in GPU memory, in the order of its rows. */
-    uploadTable(job: JobHandle, source: SourceHandle, spec: NativeUploadSpec): Promise<NativeDeviceTable>;
+    uploadTable(job: JobHandle, source: SourceHandle, spec: NativeUploadSpec): Promise<NativeUploadedTable>;
     joinTables(
         job: JobHandle,
         build: DeviceTableHandle,
@@ -185,7 +200,12 @@ export interface DeviceBinding extends DeviceMemoryModel {
     ): Promise<{ rows: number; report: NativeDeviceReport }>;
     groupTable(job: JobHandle, table: DeviceTableHandle, spec: DeviceGroupDescription): Promise<NativeOperatedTable>;
     /** Resolves with the number of rows. */
-    deliverTable(job: JobHandle, table: DeviceTableHandle, spec: NativeDeliverSpec, sink: SinkHandle): Promise<number>;
+    deliverTable(
+        job: JobHandle,
+        table: DeviceTableHandle,
+        spec: NativeDeliverSpec,
+        sink: SinkHandle
+    ): Promise<NativeDeliveredRows>;
     /** Partitions both sides and counts the rows of their join, which may be more than GPU memory holds. */
     beginJoinPieces(
         job: JobHandle,
@@ -199,7 +219,7 @@ export interface DeviceBinding extends DeviceMemoryModel {
         join: DevicePiecesHandle,
         spec: NativePiecesSpec,
         sink: SinkHandle
-    ): Promise<{ rows: number; pieces: number; elapsedMs: number }>;
+    ): Promise<NativeDeliveredRows & { pieces: number; elapsedMs: number }>;
     /** Frees what the join holds of its tables too; a running stage keeps it until it ends. */
     closePieces(join: DevicePiecesHandle): void;
     /** Joins sources that are larger than GPU memory; `sink` for rows, left out for a count. */

@@ -69,9 +69,16 @@ export interface UploadStage extends DeviceStageCommon {
     readonly kind: "upload";
     readonly input: number;
     readonly table: number;
-    /** decode: a dictionary column's values instead of its indices. */
-    readonly columns: readonly { readonly column: number; readonly decode: boolean }[];
+    readonly columns: readonly UploadedColumn[];
     readonly bytes: number;
+}
+
+export interface UploadedColumn {
+    readonly column: number;
+    /** A dictionary column's values instead of its indices. */
+    readonly decode: boolean;
+    /** Values cross the link in as many bits as they need. */
+    readonly packed: boolean;
 }
 
 /** A join whose rows need not be in GPU memory all at once, since nothing but their delivery follows. */
@@ -117,6 +124,8 @@ export interface DeliverStage extends DeviceStageCommon {
     readonly from: number;
     readonly columns: readonly { readonly column: number; readonly type: ColumnType }[];
     readonly bytes: number;
+    /** Values cross the link in as many bits as they need. */
+    readonly packed: boolean;
 }
 
 /** Stages whose tables stay in GPU memory from one to the next. */

@@ -74,6 +74,8 @@ export interface DeviceCompileRequest {
     plain: boolean;
     /** The rows of the join at the root leave the GPU in pieces. */
     inPieces: boolean;
+    /** Values cross the link in as many bits as they need. */
+    packed: boolean;
 }
 
 const offsetBytes = 8;
@@ -158,7 +160,11 @@ export class DeviceDraft {
             rowsOut: rows,
             input: this.request.inputs.indexOf(node.input),
             table,
-            columns: slots.map(({ column, decoded }) => ({ column, decode: decoded })),
+            columns: slots.map(({ column, decoded }) => ({
+                column,
+                decode: decoded,
+                packed: this.request.packed
+            })),
             bytes: Math.ceil(rows * rowBytes)
         });
         return table;

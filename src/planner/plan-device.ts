@@ -187,7 +187,8 @@ function compile(query: PlanQuery, policy: Policy, inPieces = false): DeviceDraf
         policy,
         profile,
         plain: plainDevice,
-        inPieces
+        inPieces,
+        packed: packsLink(query)
     });
     const result = draft.compile();
     if (result === undefined) return draft;
@@ -203,9 +204,15 @@ function compile(query: PlanQuery, policy: Policy, inPieces = false): DeviceDraf
             column: table.slots.findIndex((slot) => slot.column === column && !slot.decoded),
             type
         })),
-        bytes: Math.ceil(bytesOf(table))
+        bytes: Math.ceil(bytesOf(table)),
+        packed: packsLink(query)
     });
     return draft;
+}
+
+/** Do values cross the link in as many bits as they need? */
+function packsLink({ debug }: PlanQuery): boolean {
+    return debug.packLink ?? false;
 }
 
 /** Pinned memory that copies of so many bytes want: halves of some MiB for each worker hide the start of a copy. */

@@ -25,19 +25,37 @@ struct Plugin {
         call.create_table(gpu, rows, columns.data(), columns.size(), &table, &status);
         return table;
     }
+    // By way of pageable memory.
     template <class Value>
-    void write(spillway_cuda_table* table, uint64_t column, ColumnPart part, const std::vector<Value>& values) {
-        spillway_cuda_transfer* transfer = nullptr;
-        call.write_table(table, column, part, 0, values.data(), values.size() * sizeof(Value), &transfer, &status);
-        if (ok()) call.wait(transfer, &status);
+    void write(spillway_cuda_table* table, uint32_t column, ColumnPart part, const std::vector<Value>& values) {
+        TableCopy copy = copy_of(column, part, values.size() * sizeof(Value));
+        copy.host = const_cast<Value*>(values.data());
+        copied([&](spillway_cuda_lane* lane) { call.send_rows(lane, 0, table, &copy, 1, &status); });
     }
     template <class Value>
-    std::vector<Value> read(const spillway_cuda_table* table, uint64_t column, ColumnPart part, uint64_t count) {
+    std::vector<Value> read(const spillway_cuda_table* table, uint32_t column, ColumnPart part, uint64_t count) {
         std::vector<Value> values(count);
-        spillway_cuda_transfer* transfer = nullptr;
-        call.read_table(values.data(), table, column, part, 0, count * sizeof(Value), &transfer, &status);
-        if (ok()) call.wait(transfer, &status);
+        TableCopy copy = copy_of(column, part, count * sizeof(Value));
+        copy.host = values.data();
+        copied([&](spillway_cuda_lane* lane) { call.fetch_rows(lane, 0, table, &copy, 1, &status); });
         return values;
+    }
+    static TableCopy copy_of(uint32_t column, ColumnPart part, uint64_t bytes) {
+        TableCopy copy;
+        copy.column = column;
+        copy.part = part;
+        copy.bytes = bytes;
+        return copy;
+    }
+    // The status is that of the copies, or of the wait for them.
+    template <class Copies>
+    void copied(Copies&& copies) {
+        spillway_cuda_lane* lane = nullptr;
+        call.open_lane(gpu, &lane, &status);
+        if (!ok()) return;
+        copies(lane);
+        if (ok()) call.wait_lane(lane, 0, &status);
+        call.close_lane(lane);
     }
     uint64_t rows(const spillway_cuda_table* table) const {
         uint64_t count = 0;
@@ -101,6 +119,64 @@ GPU_TEST("plugin: parts of a table go there and back, and nothing beyond them") 
     CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
     plugin.read<char>(table, 2, ColumnPart::kValues, 1);
     CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    plugin.call.free_table(table);
+}
+
+GPU_TEST("plugin: packed values go there and back through a lane") {
+    Plugin plugin;
+    const uint64_t rows = small_or_full(3000, 300'000);
+    const uint64_t blocks = (rows + kPackedValues - 1) / kPackedValues;
+    spillway_cuda_table* const table = plugin.create(rows, {fixed(8), fixed(3)});
+    spillway_cuda_pinned* words = nullptr;
+    spillway_cuda_pinned* headers = nullptr;
+    void* host = nullptr;
+    void* told = nullptr;
+    plugin.call.allocate_pinned(plugin.gpu, blocks * kPackedValues * 8, "words of a test", &words, &host,
+                                &plugin.status);
+    plugin.call.allocate_pinned(plugin.gpu, blocks * sizeof(PackedBlock), "blocks of a test", &headers, &told,
+                                &plugin.status);
+    CHECK(plugin.ok());
+    std::vector<int64_t> values(rows);
+    for (uint64_t i = 0; i < rows; ++i) values[i] = static_cast<int64_t>(i * 2654435761U % 100'003) - 50'000;
+    plugin.write(table, 0, ColumnPart::kValues, values);
+    TableCopy copy = Plugin::copy_of(0, ColumnPart::kValues, rows * 8);
+    copy.packed = true;
+    copy.host = host;
+    copy.blocks = static_cast<PackedBlock*>(told);
+    plugin.copied([&](spillway_cuda_lane* lane) {
+        plugin.call.fetch_rows(lane, 3, table, &copy, 1, &plugin.status);
+        if (plugin.ok()) plugin.call.wait_lane(lane, 3, &plugin.status);
+    });
+    CHECK(plugin.ok());
+    for (uint64_t b = 0; b < blocks; ++b) CHECK(copy.blocks[b].bits <= 17);
+    plugin.write(table, 0, ColumnPart::kValues, std::vector<int64_t>(rows, 7));
+    plugin.copied([&](spillway_cuda_lane* lane) { plugin.call.send_rows(lane, 0, table, &copy, 1, &plugin.status); });
+    CHECK(plugin.ok());
+    CHECK(plugin.read<int64_t>(table, 0, ColumnPart::kValues, rows) == values);
+
+    const auto is_refused = [&](TableCopy wrong) {
+        plugin.copied(
+            [&](spillway_cuda_lane* lane) { plugin.call.send_rows(lane, 0, table, &wrong, 1, &plugin.status); });
+        return plugin.status.code == SPILLWAY_CUDA_INVALID;
+    };
+    TableCopy wrong = copy;
+    wrong.column = 1;  // of 3 bytes
+    CHECK(is_refused(wrong));
+    wrong = copy;
+    wrong.bytes -= 1;
+    CHECK(is_refused(wrong));
+    wrong = copy;
+    wrong.host = static_cast<uint8_t*>(host) + 8;
+    CHECK(is_refused(wrong));
+    wrong = copy;
+    wrong.host = values.data();  // pageable
+    CHECK(is_refused(wrong));
+    plugin.copied([&](spillway_cuda_lane* lane) {
+        plugin.call.send_rows(lane, SPILLWAY_CUDA_LANE_SLOTS, table, &copy, 1, &plugin.status);
+    });
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    plugin.call.free_pinned(words);
+    plugin.call.free_pinned(headers);
     plugin.call.free_table(table);
 }
 

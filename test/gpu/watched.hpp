@@ -39,6 +39,7 @@ constexpr const char* kWatchedTests[] = {
     "hash join: repeated keys in some",
     "join pieces: one hot key",
     "launch: ",
+    "link: ",
     "match pairs: ",
     "no-partitioning join: linear probing",
     "no-partitioning join: perfect hashing, match",

@@ -42,15 +42,16 @@ void add_columns(TestRelation& relation) {
     relation.add_column(type_of(Layout::kDictionary, 2, {type_of(Layout::kBool)}));
 }
 
-GpuTable upload(TestRelation& relation, Gpu& gpu, int32_t workers, bool decode) {
+GpuTable upload(TestRelation& relation, Gpu& gpu, int32_t workers, bool decode, bool packed = false) {
     UploadSpec spec;
     for (size_t i = 0; i < relation.types.size(); ++i) {
-        spec.columns.push_back({static_cast<int32_t>(i), decode && relation.types[i].layout == Layout::kDictionary});
+        spec.columns.push_back(
+            {static_cast<int32_t>(i), decode && relation.types[i].layout == Layout::kDictionary, packed});
     }
     spec.staging_bytes = kStagingBytes;
     spec.workers = workers;
     const auto pinned = kept_pinned(gpu.device, relation.budget, kDeviceBytes);
-    return upload_table(*relation.source, spec, *pinned, relation.control);
+    return upload_table(*relation.source, spec, *pinned, relation.control).table;
 }
 
 DeliverSpec deliver_spec(const TestRelation& relation, int32_t workers, bool decode) {
@@ -91,31 +92,37 @@ std::vector<std::string> texts_of(const std::vector<OutputBatch>& delivered) {
     return rows;
 }
 
+void expect_delivered(TestRelation& relation, Gpu& gpu, const GpuTable& table, const DeliverSpec& spec,
+                      BatchSize batch_size, std::vector<std::string> wanted) {
+    BatchCollector sink;
+    sink.size = batch_size;
+    const auto pinned = kept_pinned(gpu.device, relation.budget, kDeviceBytes);
+    EXPECT_EQ(deliver_table(table, spec, *pinned, sink, relation.control).rows, wanted.size());
+    for (const OutputBatch& batch : sink.batches) {
+        EXPECT(batch.rows <= batch_size.rows);
+        for (const OutputColumn& column : batch.columns) EXPECT(column.null_count == 0 || column.length > 0);
+    }
+    std::vector<std::string> found = texts_of(sink.batches);
+    if (spec.workers > 1) {  // batches come in any order
+        std::sort(found.begin(), found.end());
+        std::sort(wanted.begin(), wanted.end());
+    }
+    EXPECT_EQ(found.size(), wanted.size());
+    for (size_t row = 0; row < found.size(); ++row) EXPECT_EQ(found[row], wanted[row]);
+}
+
 void expect_round_trip(TestRelation& relation, int32_t workers, bool decode, BatchSize batch_size) {
     Gpu gpu;
     relation.open();
     const std::vector<std::string> expected = texts_of(relation);
-    const GpuTable table = upload(relation, gpu, workers, decode);
-    EXPECT_EQ(table.rows(), expected.size());
-    for (const int32_t readers : {1, 4}) {
-        BatchCollector sink;
-        sink.size = batch_size;
-        const DeliverSpec spec = deliver_spec(relation, readers, decode);
-        const auto pinned = kept_pinned(gpu.device, relation.budget, kDeviceBytes);
-        const uint64_t rows = deliver_table(table, spec, *pinned, sink, relation.control);
-        EXPECT_EQ(rows, expected.size());
-        for (const OutputBatch& batch : sink.batches) {
-            EXPECT(batch.rows <= batch_size.rows);
-            for (const OutputColumn& column : batch.columns) EXPECT(column.null_count == 0 || column.length > 0);
+    for (const bool packed : {false, true}) {
+        const GpuTable table = upload(relation, gpu, workers, decode, packed);
+        EXPECT_EQ(table.rows(), expected.size());
+        for (const int32_t readers : {1, 4}) {
+            DeliverSpec spec = deliver_spec(relation, readers, decode);
+            spec.packed = packed;
+            expect_delivered(relation, gpu, table, spec, batch_size, expected);
         }
-        std::vector<std::string> found = texts_of(sink.batches);
-        std::vector<std::string> wanted = expected;
-        if (readers > 1) {  // batches come in any order
-            std::sort(found.begin(), found.end());
-            std::sort(wanted.begin(), wanted.end());
-        }
-        EXPECT_EQ(found.size(), wanted.size());
-        for (size_t row = 0; row < found.size(); ++row) EXPECT_EQ(found[row], wanted[row]);
     }
 }
 

@@ -2,6 +2,7 @@
 // Joins in pieces on the (fake) GPU: results larger than its memory, pieces that have to become smaller, aborts.
 #include <cstring>
 
+#include "device/gpu_lane.hpp"
 #include "device/gpu_plugin.hpp"
 #include "device/gpu_table.hpp"
 #include "executor/device/pieces.hpp"
@@ -30,11 +31,15 @@ struct PiecesGpu {
 GpuTable one_key(GpuDevice& device) {
     const cuda::ColumnSpec column{cuda::ColumnKind::kFixed, 4, false, 0};
     GpuTable table = GpuTable::create(device, kRows, {column, column});
-    const std::vector<int32_t> keys(kRows, 7);
+    std::vector<int32_t> keys(kRows, 7);
     std::vector<int32_t> numbers(kRows);
     for (uint64_t row = 0; row < kRows; ++row) numbers[row] = static_cast<int32_t>(row);
-    table.write(0, cuda::ColumnPart::kValues, 0, keys.data(), kRows * 4).wait();
-    table.write(1, cuda::ColumnPart::kValues, 0, numbers.data(), kRows * 4).wait();
+    std::vector<cuda::TableCopy> copies(2);
+    copies[0].host = keys.data();
+    copies[1].host = numbers.data();
+    copies[1].column = 1;
+    copies[0].bytes = copies[1].bytes = kRows * sizeof(int32_t);
+    GpuLane::open(device).send(0, table, copies);
     return table;
 }
 

@@ -90,8 +90,13 @@ Napi::Value upload_call(const Napi::CallbackInfo& info) {
     const UploadSpec spec = decode_upload(info[2], *source->source);
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, source, spec, gpu]() -> Encode {
-        GpuTable table = upload_table(*source->source, spec, *job->engine->kept_pinned, job->control);
-        return made_table(job->engine, std::move(table));
+        Uploaded made = upload_table(*source->source, spec, *job->engine->kept_pinned, job->control);
+        const Encode encode = made_table(job->engine, std::move(made.table));
+        return [encode, sent_bytes = made.sent_bytes](Napi::Env env) -> Napi::Value {
+            const Napi::Value object = encode(env);
+            object.As<Napi::Object>().Set("sentBytes", encode_count(env, sent_bytes));
+            return object;
+        };
     });
 }
 
@@ -148,9 +153,16 @@ Napi::Value deliver_call(const Napi::CallbackInfo& info) {
     const DeliverSpec spec = decode_deliver(info[2], input->table.columns());
     const auto gpu = gpu_of(*job->engine);
     const StageSink sink(get_handle<SinkHandle>(info[3]));
-    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+    const auto deliver = [=](BatchSink& rows) {
         return deliver_table(input->table, spec, *job->engine->kept_pinned, rows, job->control);
-    });
+    };
+    const auto encode = [](Napi::Env env, const Delivered& done) -> Napi::Value {
+        auto object = Napi::Object::New(env);
+        object.Set("rows", encode_count(env, done.rows));
+        object.Set("sentBytes", encode_count(env, done.sent_bytes));
+        return object;
+    };
+    return start_sink_stage(info.Env(), job, sink, deliver, encode);
 }
 
 Napi::Value begin_pieces_call(const Napi::CallbackInfo& info) {
@@ -192,6 +204,7 @@ Napi::Value deliver_pieces_call(const Napi::CallbackInfo& info) {
         auto object = Napi::Object::New(env);
         object.Set("rows", encode_count(env, done.rows));
         object.Set("pieces", encode_count(env, done.pieces));
+        object.Set("sentBytes", encode_count(env, done.sent_bytes));
         object.Set("elapsedMs", done.elapsed_ms);
         return object;
     };

@@ -110,6 +110,7 @@ DeliverSpec deliver_fields(Fields& fields, const std::vector<cuda::ColumnSpec>& 
     }
     spec.staging_bytes = fields["stagingBytes"].count();
     spec.workers = fields["workers"].int32(1, kWorkersMax);
+    spec.packed = fields["packed"].boolean();
     return spec;
 }
 
@@ -122,7 +123,8 @@ UploadSpec decode_upload(const Napi::Value& value, const Source& source) {
     for (const Field& item : columns.array()) {
         Fields column(item);
         const Field index = column["column"];
-        spec.columns.push_back({index_of(index, source.columns().size()), column["decode"].boolean()});
+        spec.columns.push_back(
+            {index_of(index, source.columns().size()), column["decode"].boolean(), column["packed"].boolean()});
         column.finish();
         if (!can_upload(*source.columns()[static_cast<size_t>(spec.columns.back().column)])) {
             throw index.error("a column that is not nested");

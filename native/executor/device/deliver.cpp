@@ -2,11 +2,11 @@
 #include "executor/device/deliver.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <map>
 #include <memory>
 #include <utility>
 
@@ -15,7 +15,9 @@
 #include "base/error.hpp"
 #include "base/job_control.hpp"
 #include "base/parallel.hpp"
+#include "device/gpu_lane.hpp"
 #include "device/gpu_table.hpp"
+#include "device/value_packing.hpp"
 #include "executor/arrow_buffers.hpp"
 #include "executor/device/staging.hpp"
 #include "memory/buffer.hpp"
@@ -41,83 +43,162 @@ uint32_t gpu_width(const ColumnType& type) {
     return static_cast<uint32_t>(type.byte_width);
 }
 
-// One worker's way to read a table.
+// Bytes of a part of a column and where they go.
+struct Read {
+    size_t column = 0;
+    cuda::ColumnPart part = cuda::ColumnPart::kValues;
+    uint64_t offset_bytes = 0;
+    uint64_t bytes = 0;
+    uint8_t* to = nullptr;
+    uint32_t packed_width = 0;  // of values that cross the link packed; 0: bytes as they are
+    bool as_bits = false;       // a bit for each byte
+};
+
+// One worker's way to read a table: whatever it wants, half of its pinned memory at a time, while the half before is
+// copied to where it goes.
 class TableReader {
   public:
     TableReader(const GpuTable& table, StagingMemory& memory, const JobControl& control, uint64_t half_bytes)
-        : table_(table), control_(control), budget_(memory.budget()), staging_(memory, half_bytes) {}
+        : table_(table),
+          control_(control),
+          lane_(device_call(control, [&] { return GpuLane::open(memory.device()); })),
+          staging_(memory, lane_, 0, half_bytes) {}
 
-    // Copies a range to host memory, where later reads inside it find it: for many small ones.
-    void hold(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes) {
-        Held& held = held_[{column, part}];
-        held.bytes = 0;
-        if (held.memory.capacity() < bytes) held.memory = Buffer::allocate(budget_, bytes, "rows of result batches");
-        copy(column, part, offset_bytes, bytes, held.memory.data());
-        held.offset_bytes = offset_bytes;
-        held.bytes = bytes;
+    void read(const std::vector<Read>& wanted) {
+        size_t next = 0;
+        uint64_t done = 0;  // of the next one
+        for (;;) {
+            std::vector<Portion>& portions = portions_[half_];
+            take_portions(wanted, next, done, portions);
+            if (!portions.empty()) fetch(portions);
+            turn();
+            if (portions.empty() && next == wanted.size()) break;
+        }
     }
+    uint64_t sent_bytes() const { return sent_bytes_; }
 
-    // Calls use(bytes, count) for consecutive pieces of the range, each while the next one is being copied.
-    template <class Use>
-    void read(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes, Use use) {
-        if (const uint8_t* const held = find_held(column, part, offset_bytes, bytes)) return use(held, bytes);
-        size_t half = 0;
-        uint64_t sent = 0;
-        GpuTransfer transfer = begin(column, part, offset_bytes, bytes, sent, half);
-        for (uint64_t done = 0; done < bytes;) {
-            const uint64_t count = sent - done;
-            const uint8_t* const piece = staging_.half(half);
-            half = 1 - half;
-            GpuTransfer next = begin(column, part, offset_bytes, bytes, sent, half);
-            transfer.wait();
-            use(piece, count);
-            done += count;
-            transfer = std::move(next);
+  private:
+    struct Portion {
+        Read read;
+        uint8_t* host = nullptr;
+        cuda::PackedBlock* blocks = nullptr;
+    };
+
+    // As much as the half has room for.
+    void take_portions(const std::vector<Read>& wanted, size_t& next, uint64_t& done, std::vector<Portion>& portions) {
+        portions.clear();
+        while (next < wanted.size()) {
+            const Read& all = wanted[next];
+            if (done == all.bytes) {
+                ++next;
+                done = 0;
+                continue;
+            }
+            Portion portion;
+            portion.read = all;
+            portion.read.offset_bytes += done;
+            portion.read.to += all.as_bits ? done / 8 : done;
+            portion.read.bytes = all.bytes - done;
+            if (!place(portion)) return;
+            done += portion.read.bytes;
+            portions.push_back(portion);
         }
     }
 
-    void copy(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes, uint8_t* to) {
-        read(column, part, offset_bytes, bytes, [&to](const uint8_t* from, uint64_t count) {
-            std::memcpy(to, from, count);
-            to += count;
-        });
+    // Room for the portion, or for the first part of it; false: there is none.
+    bool place(Portion& portion) {
+        Read& read = portion.read;
+        if (read.packed_width > 0 && staging_.is_pinned()) return place_packed(portion);
+        read.packed_width = 0;
+        if (staging_.left() < 2 * LaneStaging::kAlignBytes) return false;
+        // Whole bytes of bits, and whole words of what follows.
+        uint64_t most = staging_.left() - LaneStaging::kAlignBytes;
+        if (read.bytes > most) read.bytes = most / LaneStaging::kAlignBytes * LaneStaging::kAlignBytes;
+        portion.host = staging_.take(read.bytes, read.offset_bytes);
+        SPILLWAY_CHECK(portion.host != nullptr);
+        return true;
     }
 
-  private:
-    struct Held {
-        uint64_t offset_bytes = 0;
-        uint64_t bytes = 0;
-        Buffer memory;
-    };
-    const uint8_t* find_held(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes) const {
-        if (bytes == 0) return nullptr;
-        const auto found = held_.find({column, part});
-        if (found == held_.end()) return nullptr;
-        const Held& held = found->second;
-        if (offset_bytes < held.offset_bytes) return nullptr;
-        const uint64_t at = offset_bytes - held.offset_bytes;
-        return at <= held.bytes && bytes <= held.bytes - at ? held.memory.data() + at : nullptr;
+    bool place_packed(Portion& portion) {
+        Read& read = portion.read;
+        const uint64_t block_bytes = uint64_t{cuda::kPackedValues} * read.packed_width;
+        const uint64_t header_bytes = cuda::packed_planes(read.packed_width) * sizeof(cuda::PackedBlock);
+        const uint64_t gaps = 2 * LaneStaging::kAlignBytes;
+        if (staging_.left() < gaps) return false;
+        const uint64_t fitting = (staging_.left() - gaps) / (block_bytes + header_bytes);
+        if (fitting == 0) return false;
+        const uint64_t blocks = std::min(fitting, (read.bytes + block_bytes - 1) / block_bytes);
+        read.bytes = std::min(read.bytes, blocks * block_bytes);
+        portion.host = staging_.take(blocks * block_bytes, 0);
+        uint8_t* const headers = staging_.take(blocks * header_bytes, 0);
+        SPILLWAY_CHECK(portion.host != nullptr && headers != nullptr);
+        portion.blocks = reinterpret_cast<cuda::PackedBlock*>(headers);
+        return true;
     }
-    GpuTransfer begin(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes, uint64_t& sent,
-                      size_t half) {
-        const uint64_t count = std::min(staging_.half_bytes(), bytes - sent);
-        if (count == 0) return {};
-        const uint64_t from = offset_bytes + sent;
-        sent += count;
-        return device_call(control_, [&] { return table_.read(staging_.half(half), column, part, from, count); });
+
+    void fetch(const std::vector<Portion>& portions) {
+        std::vector<cuda::TableCopy> copies;
+        for (const Portion& portion : portions) {
+            cuda::TableCopy copy;
+            copy.column = static_cast<uint32_t>(portion.read.column);
+            copy.part = portion.read.part;
+            copy.packed = portion.blocks != nullptr;
+            copy.offset_bytes = portion.read.offset_bytes;
+            copy.bytes = portion.read.bytes;
+            copy.host = portion.host;
+            copy.blocks = portion.blocks;
+            copies.push_back(copy);
+        }
+        device_call(control_, [&] { lane_.fetch(staging_.slot(), table_, copies); });
+    }
+
+    // To the other half, whose portions have come.
+    void turn() {
+        half_ = 1 - half_;
+        staging_.turn();
+        for (const Portion& portion : portions_[half_]) use(portion);
+        portions_[half_].clear();
+    }
+
+    void use(const Portion& portion) {
+        const Read& read = portion.read;
+        if (portion.blocks != nullptr) {
+            const uint64_t values = read.bytes / read.packed_width;
+            unpack_column(portion.blocks, portion.host, read.packed_width, values, read.to);
+            const uint64_t blocks = (values + cuda::kPackedValues - 1) / cuda::kPackedValues;
+            for (uint64_t i = 0; i < blocks * cuda::packed_planes(read.packed_width); ++i) {
+                sent_bytes_ += cuda::packed_bytes(portion.blocks[i].bits) + sizeof(cuda::PackedBlock);
+            }
+            return;
+        }
+        sent_bytes_ += read.bytes;
+        if (!read.as_bits) {
+            std::memcpy(read.to, portion.host, read.bytes);
+            return;
+        }
+        for (uint64_t i = 0; i < read.bytes; ++i) {
+            if (portion.host[i] != 0) set_bit(read.to, static_cast<int64_t>(i));
+        }
     }
 
     const GpuTable& table_;
     const JobControl& control_;
-    MemoryBudget& budget_;
-    DeviceStaging staging_;
-    std::map<std::pair<size_t, cuda::ColumnPart>, Held> held_;
+    GpuLane lane_;
+    LaneStaging staging_;
+    std::array<std::vector<Portion>, 2> portions_;
+    size_t half_ = 0;
+    uint64_t sent_bytes_ = 0;
 };
 
 class Delivery {
   public:
     Delivery(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink, JobControl& control)
-        : table_(table), pinned_(pinned), sink_(sink), budget_(pinned.budget()), control_(control) {
+        : table_(table),
+          pinned_(pinned),
+          sink_(sink),
+          budget_(pinned.budget()),
+          control_(control),
+          packed_(spec.packed) {
         for (const DeliverColumn& column : spec.columns) {
             columns_.push_back({delivered_type(column.type), column.column});
             const cuda::ColumnSpec& on_gpu = gpu_column(columns_.back());
@@ -129,21 +210,21 @@ class Delivery {
         batch_bytes_ = std::max<uint64_t>(size.bytes, 1);
         const uint64_t fitting = std::max<uint64_t>(batch_bytes_ / std::max<uint64_t>(row_bytes_, 1), 1);
         batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
-        const uint64_t turns = table.rows() / batch_rows_ + 1;
-        workers_ = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(std::max(spec.workers, 1)), turns));
+        const uint64_t batches = table.rows() / batch_rows_ + 1;
+        workers_ = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(std::max(spec.workers, 1)), batches));
         half_bytes_ = half_bytes_of(spec.staging_bytes / static_cast<uint64_t>(workers_) / 2);
-        // Small batches are cut from rows that are copied together, as long as there is a share for each worker.
+        // Small batches are read together, as long as there is a share for each worker.
         const uint64_t together = half_bytes_ / std::max<uint64_t>(row_bytes_, 1) / batch_rows_;
-        const uint64_t share = turns / static_cast<uint64_t>(workers_);
-        holds_ = std::min(together, share) > 1;
+        const uint64_t share = batches / static_cast<uint64_t>(workers_);
         turn_rows_ = batch_rows_ * std::max<uint64_t>(std::min(together, share), 1);
     }
 
-    void run() {
+    Delivered run() {
         StagingMemory memory(pinned_, multiply_or_max(2 * static_cast<uint64_t>(workers_), half_bytes_));
         parallel_run(
             workers_, [&](int worker) { send_turns(worker, memory); },
             [this] { control_.cancelled.store(true, std::memory_order_relaxed); });
+        return {table_.rows(), sent_bytes_.load()};
     }
 
   private:
@@ -151,11 +232,16 @@ class Delivery {
         TypePtr type;
         int32_t column;
     };
-    // Memory of one worker: offsets of a turn's strings (empty for other columns), and a batch's NULL bits.
-    struct Scratch {
-        explicit Scratch(size_t columns) : offsets(columns) {}
+    // Of the turn of one worker: offsets of strings and NULL bits (empty for other columns), and batches that are made.
+    struct Turn {
+        explicit Turn(size_t columns) : offsets(columns), bits(columns) {}
+        uint64_t begin = 0;
+        uint64_t rows = 0;
         std::vector<Buffer> offsets;
-        Buffer bits;
+        std::vector<Buffer> bits;
+        std::vector<OutputBatch> batches;
+        std::vector<Read> reads;  // of their values
+        uint64_t bytes = 0;       // that these have
         const uint64_t* offsets_of(size_t column) const {
             return offsets[column].empty() ? nullptr : reinterpret_cast<const uint64_t*>(offsets[column].data());
         }
@@ -168,39 +254,54 @@ class Delivery {
 
     void send_turns(int worker, StagingMemory& memory) {
         TableReader reader(table_, memory, control_, half_bytes_);
-        Scratch scratch(columns_.size());
-        for (uint64_t turn = next_++; turn * turn_rows_ < table_.rows(); turn = next_++) {
+        Turn turn(columns_.size());
+        for (uint64_t next = next_++; next * turn_rows_ < table_.rows(); next = next_++) {
             control_.check();
-            const uint64_t begin = turn * turn_rows_;
-            const uint64_t rows = std::min(turn_rows_, table_.rows() - begin);
-            for (size_t i = 0; i < columns_.size(); ++i) {
-                if (!is_bytes(i)) continue;
-                const uint64_t bytes = (rows + 1) * sizeof(uint64_t);
-                reader.copy(static_cast<size_t>(columns_[i].column), cuda::ColumnPart::kOffsets,
-                            begin * sizeof(uint64_t), bytes, room(scratch.offsets[i], bytes));
-            }
-            if (holds_) hold(reader, scratch, begin, rows);
-            for (uint64_t done = 0; done < rows;) {
-                const uint64_t part = rows_that_fit(scratch, done, std::min(rows - done, batch_rows_));
-                sink_.push(worker, batch_of(reader, scratch, begin, done, part));
+            turn.begin = next * turn_rows_;
+            turn.rows = std::min(turn_rows_, table_.rows() - turn.begin);
+            read_structure(reader, turn);
+            for (uint64_t done = 0; done < turn.rows;) {
+                const uint64_t part = rows_that_fit(turn, done, std::min(turn.rows - done, batch_rows_));
+                begin_batch(turn, done, part);
                 done += part;
+                // Long strings make more batches of a turn than there is memory for.
+                if (turn.bytes >= std::max(half_bytes_, batch_bytes_) || done == turn.rows) {
+                    send_batches(worker, reader, turn);
+                }
             }
         }
+        sent_bytes_.fetch_add(reader.sent_bytes(), std::memory_order_relaxed);
     }
 
-    void hold(TableReader& reader, const Scratch& scratch, uint64_t begin, uint64_t rows) {
+    void send_batches(int worker, TableReader& reader, Turn& turn) {
+        reader.read(turn.reads);
+        turn.reads.clear();
+        turn.bytes = 0;
+        for (OutputBatch& batch : turn.batches) sink_.push(worker, std::move(batch));
+        turn.batches.clear();
+    }
+
+    // What tells where values are, and which are there.
+    void read_structure(TableReader& reader, Turn& turn) {
+        std::vector<Read> reads;
         for (size_t i = 0; i < columns_.size(); ++i) {
-            const auto from = static_cast<size_t>(columns_[i].column);
-            const cuda::ColumnSpec& column = gpu_column(columns_[i]);
-            const uint64_t* const offsets = scratch.offsets_of(i);
-            const uint64_t bytes = is_bytes(i) ? offsets[rows] - offsets[0] : rows * column.width;
-            // Long strings are as well read batch by batch.
-            if (bytes <= half_bytes_) {
-                reader.hold(from, cuda::ColumnPart::kValues, is_bytes(i) ? offsets[0] : begin * column.width, bytes);
+            Read read;
+            read.column = static_cast<size_t>(columns_[i].column);
+            if (is_bytes(i)) {
+                read.part = cuda::ColumnPart::kOffsets;
+                read.offset_bytes = turn.begin * sizeof(uint64_t);
+                read.bytes = (turn.rows + 1) * sizeof(uint64_t);
+                read.to = room(turn.offsets[i], read.bytes);
+                reads.push_back(read);
             }
-            if (!column.nullable) continue;
-            reader.hold(from, cuda::ColumnPart::kValidity, begin / 8, (begin + rows + 7) / 8 - begin / 8);
+            if (!gpu_column(columns_[i]).nullable || columns_[i].type->layout == Layout::kNull) continue;
+            read.part = cuda::ColumnPart::kValidity;
+            read.offset_bytes = turn.begin / 8;
+            read.bytes = (turn.begin + turn.rows + 7) / 8 - read.offset_bytes;
+            read.to = room(turn.bits[i], read.bytes);
+            reads.push_back(read);
         }
+        if (!reads.empty()) reader.read(reads);
     }
 
     uint8_t* room(Buffer& buffer, uint64_t bytes) {
@@ -209,11 +310,11 @@ class Delivery {
     }
 
     // How many rows of the turn from `row` on make a batch: one at least.
-    uint64_t rows_that_fit(const Scratch& scratch, uint64_t row, uint64_t rows) const {
+    uint64_t rows_that_fit(const Turn& turn, uint64_t row, uint64_t rows) const {
         const auto fits = [&](uint64_t count) {
             uint64_t bytes = count * row_bytes_;
             for (size_t i = 0; i < columns_.size(); ++i) {
-                const uint64_t* const offsets = scratch.offsets_of(i);
+                const uint64_t* const offsets = turn.offsets_of(i);
                 if (offsets == nullptr) continue;
                 const uint64_t values = offsets[row + count] - offsets[row];
                 const bool narrow = columns_[i].type->byte_width == sizeof(int32_t);
@@ -231,71 +332,80 @@ class Delivery {
         return most;
     }
 
-    OutputBatch batch_of(TableReader& reader, Scratch& scratch, uint64_t turn, uint64_t row, uint64_t rows) {
+    // A batch of these rows of the turn, complete but for values, which are still to be read.
+    void begin_batch(Turn& turn, uint64_t row, uint64_t rows) {
         OutputBatch batch;
         batch.rows = static_cast<int64_t>(rows);
         for (size_t i = 0; i < columns_.size(); ++i) {
-            control_.check();
             OutputColumn column;
             column.type = columns_[i].type;
             column.length = batch.rows;
             if (column.type->layout == Layout::kNull) {
                 column.null_count = batch.rows;
             } else {
-                read_validity(reader, scratch.bits, i, turn + row, rows, column);
+                add_validity(turn, i, row, column);
                 if (is_bytes(i)) {
-                    read_bytes(reader, i, scratch.offsets_of(i) + row, rows, column);
+                    add_bytes(turn, i, turn.offsets_of(i) + row, column);
                 } else {
-                    read_values(reader, i, turn + row, rows, column);
+                    add_values(turn, i, turn.begin + row, column);
                 }
             }
             batch.columns.push_back(std::move(column));
         }
-        return batch;
+        turn.batches.push_back(std::move(batch));
     }
 
-    void read_validity(TableReader& reader, Buffer& bits, size_t index, uint64_t row, uint64_t rows,
-                       OutputColumn& column) {
-        if (!gpu_column(columns_[index]).nullable || rows == 0) return;
-        const uint64_t first = row / 8;
-        const uint64_t bytes = (row + rows + 7) / 8 - first;
-        uint8_t* const valid = room(bits, bytes);
-        reader.copy(static_cast<size_t>(columns_[index].column), cuda::ColumnPart::kValidity, first, bytes, valid);
-        const auto bit = static_cast<int64_t>(row % 8);
+    void add_validity(const Turn& turn, size_t index, uint64_t row, OutputColumn& column) {
+        if (!gpu_column(columns_[index]).nullable || column.length == 0) return;
+        const uint8_t* const valid = turn.bits[index].data();
+        const auto bit = static_cast<int64_t>(turn.begin % 8 + row);
         column.null_count = column.length - count_set_bits(valid, bit, column.length);
         if (column.null_count == 0) return;
-        column.validity = padded_buffer(budget_, (rows + 7) / 8);
+        column.validity = padded_buffer(budget_, (static_cast<uint64_t>(column.length) + 7) / 8);
         copy_bits_aligned(valid, bit, column.length, column.validity.data());
     }
 
-    void read_values(TableReader& reader, size_t index, uint64_t row, uint64_t rows, OutputColumn& column) {
+    void add_values(Turn& turn, size_t index, uint64_t row, OutputColumn& column) {
+        const auto rows = static_cast<uint64_t>(column.length);
+        Read read;
+        read.column = static_cast<size_t>(columns_[index].column);
         const uint64_t width = gpu_column(columns_[index]).width;
-        const auto from = static_cast<size_t>(columns_[index].column);
-        if (column.type->layout != Layout::kBool) {
-            column.data = padded_buffer(budget_, rows * width);
-            return reader.copy(from, cuda::ColumnPart::kValues, row * width, rows * width, column.data.data());
-        }
-        column.data = padded_buffer(budget_, (rows + 7) / 8);
-        std::memset(column.data.data(), 0, column.data.size());
-        int64_t at = 0;
-        reader.read(from, cuda::ColumnPart::kValues, row, rows, [&](const uint8_t* bytes, uint64_t count) {
-            for (uint64_t i = 0; i < count; ++i, ++at) {
-                if (bytes[i] != 0) set_bit(column.data.data(), at);
+        read.offset_bytes = row * width;
+        read.bytes = rows * width;
+        if (column.type->layout == Layout::kBool) {
+            read.as_bits = true;
+            column.data = padded_buffer(budget_, (rows + 7) / 8);
+            std::memset(column.data.data(), 0, column.data.size());
+        } else {
+            if (packed_ && cuda::can_pack(static_cast<uint32_t>(width))) {
+                read.packed_width = static_cast<uint32_t>(width);
             }
-        });
+            column.data = padded_buffer(budget_, read.bytes);
+        }
+        add(turn, read, column.data.data());
     }
 
-    void read_bytes(TableReader& reader, size_t index, const uint64_t* offsets, uint64_t rows, OutputColumn& column) {
+    void add_bytes(Turn& turn, size_t index, const uint64_t* offsets, OutputColumn& column) {
+        const auto rows = static_cast<uint64_t>(column.length);
         const auto width = static_cast<uint64_t>(column.type->byte_width);
         column.offsets = padded_buffer(budget_, (rows + 1) * width);
         for (uint64_t i = 0; i <= rows; ++i) {
             const uint64_t offset = offsets[i] - offsets[0];  // little-endian: the low bytes come first
             std::memcpy(column.offsets.data() + i * width, &offset, width);
         }
-        const uint64_t bytes = offsets[rows] - offsets[0];
-        column.data = padded_buffer(budget_, bytes);
-        reader.copy(static_cast<size_t>(columns_[index].column), cuda::ColumnPart::kValues, offsets[0], bytes,
-                    column.data.data());
+        Read read;
+        read.column = static_cast<size_t>(columns_[index].column);
+        read.offset_bytes = offsets[0];
+        read.bytes = offsets[rows] - offsets[0];
+        column.data = padded_buffer(budget_, read.bytes);
+        add(turn, read, column.data.data());
+    }
+
+    static void add(Turn& turn, Read& read, uint8_t* to) {
+        if (read.bytes == 0) return;
+        read.to = to;
+        turn.bytes += read.bytes;
+        turn.reads.push_back(read);
     }
 
     const GpuTable& table_;
@@ -308,10 +418,11 @@ class Delivery {
     uint64_t batch_bytes_ = 0;
     uint64_t batch_rows_ = 1;
     uint64_t turn_rows_ = 1;  // copied by a worker before it takes others
-    bool holds_ = false;
+    const bool packed_;
     uint64_t half_bytes_ = 0;
     int workers_ = 1;
     std::atomic<uint64_t> next_{0};
+    std::atomic<uint64_t> sent_bytes_{0};
 };
 
 }  // namespace
@@ -322,18 +433,17 @@ bool can_deliver(const cuda::ColumnSpec& column, const ColumnType& type) {
     return column.kind == cuda::ColumnKind::kFixed && column.width == gpu_width(type);
 }
 
-uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink,
-                       JobControl& control) {
+Delivered deliver_table(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink,
+                        JobControl& control) {
     if (!sink.wants_columns()) {
         sink.add_rows(0, table.rows());
-        return table.rows();
+        return {table.rows(), 0};
     }
     for (const DeliverColumn& column : spec.columns) {
         SPILLWAY_CHECK(static_cast<size_t>(column.column) < table.columns().size());
         SPILLWAY_CHECK(can_deliver(table.columns()[static_cast<size_t>(column.column)], *column.type));
     }
-    Delivery(table, spec, pinned, sink, control).run();
-    return table.rows();
+    return Delivery(table, spec, pinned, sink, control).run();
 }
 
 }  // namespace spillway

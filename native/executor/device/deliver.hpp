@@ -21,13 +21,20 @@ struct DeliverSpec {
     std::vector<DeliverColumn> columns;
     uint64_t staging_bytes = 0;  // pinned memory of all workers
     int32_t workers = 1;
+    // Values of 1, 2, 4, 8 or 16 bytes cross the link in as many bits as they need (api/packed_block.hpp).
+    bool packed = false;
+};
+
+struct Delivered {
+    uint64_t rows = 0;
+    uint64_t sent_bytes = 0;  // over the link
 };
 
 // Does the GPU column hold what a result column of the type is made of?
 bool can_deliver(const cuda::ColumnSpec& column, const ColumnType& type);
 
-// Sends the rows of a table in GPU memory to a sink as Arrow batches of the size it wants; returns how many.
-uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink,
-                       JobControl& control);
+// Sends the rows of a table in GPU memory to a sink as Arrow batches of the size it wants.
+Delivered deliver_table(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink,
+                        JobControl& control);
 
 }  // namespace spillway

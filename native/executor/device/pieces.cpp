@@ -40,7 +40,9 @@ DeliveredPieces deliver_pieces(GpuPieces& join, const PiecesSpec& spec, KeptPinn
         }
         if (!piece) break;
         done.elapsed_ms += report.elapsed_ms;
-        done.rows += deliver_table(piece, spec.deliver, pinned, sink, control);
+        const Delivered delivered = deliver_table(piece, spec.deliver, pinned, sink, control);
+        done.rows += delivered.rows;
+        done.sent_bytes += delivered.sent_bytes;
         ++done.pieces;
     }
     SPILLWAY_CHECK(done.rows == join.rows());

@@ -16,7 +16,8 @@ struct PiecesSpec {
 struct DeliveredPieces {
     uint64_t rows = 0;
     uint64_t pieces = 0;
-    double elapsed_ms = 0;  // of the joins, on the GPU
+    uint64_t sent_bytes = 0;  // over the link
+    double elapsed_ms = 0;    // of the joins, on the GPU
 };
 
 // Sends the rows of a join to a sink piece by piece: one is joined, its rows are copied and handed over at the pace of

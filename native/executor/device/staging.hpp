@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/error.hpp"
 #include "base/job_control.hpp"
 #include "device/gpu_device.hpp"
+#include "device/gpu_lane.hpp"
 #include "executor/kept_pinned.hpp"
 #include "memory/buffer.hpp"
 #include "memory/memory_budget.hpp"
@@ -62,9 +62,11 @@ inline uint64_t half_bytes_of(uint64_t wanted_bytes) {
 
 // Pinned memory of one worker in two halves: one is filled (or read) while the copies of the other are under way. Where
 // no more can be pinned it is ordinary memory, which the plugin copies through pinned blocks of its own.
-class DeviceStaging {
+class LaneStaging {
   public:
-    DeviceStaging(StagingMemory& memory, uint64_t half_bytes) : half_bytes_(half_bytes) {
+    // Uses two slots of the lane, which must outlive it.
+    LaneStaging(StagingMemory& memory, GpuLane& lane, size_t first_slot, uint64_t half_bytes)
+        : lane_(lane), first_slot_(first_slot), half_bytes_(half_bytes) {
         try {
             block_ = memory.device().allocate_pinned(2 * half_bytes, StagingMemory::kPurpose);
             data_ = static_cast<uint8_t*>(block_.data());
@@ -75,21 +77,34 @@ class DeviceStaging {
             data_ = pageable_.data();
         }
     }
-    DeviceStaging(const DeviceStaging&) = delete;
+    LaneStaging(const LaneStaging&) = delete;
+    ~LaneStaging() {
+        try {
+            wait_for_all();
+        } catch (const Error&) {  // the device is lost, and writes nothing any more
+        }
+    }
 
-    uint64_t half_bytes() const { return half_bytes_; }
-    uint8_t* half(size_t index) const { return data_ + index * half_bytes_; }
-
-    // Uploads: room in the current half, which turn() makes free of what was sent before.
-    uint64_t left() const { return half_bytes_ - used_; }
-    uint8_t* take(uint64_t bytes) {
-        SPILLWAY_CHECK(bytes <= left());
-        uint8_t* const room = half(current_) + used_;
-        used_ += bytes;
+    bool is_pinned() const { return static_cast<bool>(block_); }
+    // Areas begin at the same place in so many bytes as what they are copied from or to: kernels read and write 16 at a
+    // time, and packed values begin with a line.
+    static constexpr uint64_t kAlignBytes = 64;
+    // Room in the current half for `bytes` behind a gap, none if they do not fit. `place`: see above.
+    uint8_t* take(uint64_t bytes, uint64_t place) {
+        const uint64_t gap = (place - used_) % kAlignBytes;
+        if (gap > left() || bytes > left() - gap) return nullptr;
+        uint8_t* const room = data_ + current_ * half_bytes_ + used_ + gap;
+        used_ += gap + bytes;
         return room;
     }
-    // A copy from what was taken since the last turn.
-    void sent(GpuTransfer transfer) { transfers_[current_].push_back(std::move(transfer)); }
+    uint64_t left() const { return half_bytes_ - used_; }
+
+    // For copies from and to what was taken since the last turn.
+    size_t slot() {
+        used_slots_[current_] = true;
+        return first_slot_ + current_;
+    }
+    // Makes the other half the current one, which is free of what was copied before.
     void turn() {
         current_ = 1 - current_;
         used_ = 0;
@@ -102,16 +117,16 @@ class DeviceStaging {
 
   private:
     void wait(size_t index) {
-        for (GpuTransfer& transfer : transfers_[index]) transfer.wait();
-        transfers_[index].clear();
+        if (std::exchange(used_slots_[index], false)) lane_.wait(first_slot_ + index);
     }
 
+    GpuLane& lane_;
+    const size_t first_slot_;
     const uint64_t half_bytes_;
     PinnedBlock block_;
     Buffer pageable_;
     uint8_t* data_ = nullptr;
-    // Last, so that copies have ended before their memory goes.
-    std::array<std::vector<GpuTransfer>, 2> transfers_;
+    std::array<bool, 2> used_slots_{};
     size_t current_ = 0;
     uint64_t used_ = 0;
 };

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/bit_range.hpp"
 #include "base/checked_size.hpp"
 #include "base/error.hpp"
+#include "device/value_packing.hpp"
 #include "executor/arrow_buffers.hpp"
 
 namespace spillway {
@@ -55,24 +57,25 @@ Bytes decoded_value(const ColumnView& view, int64_t row) {
 }
 
 template <class Value>
-void stage_values(int64_t rows, uint8_t* offsets, int64_t at, ValueStream& stream, Value value_at) {
+bool stage_values(int64_t rows, const ChunkPlace& place, int64_t at, Value value_at) {
     for (int64_t i = 0; i < rows; ++i) {
-        store_offset(offsets, at + i, stream.position());
+        store_offset(place.values, at + i, place.text->position());
         const Bytes value = value_at(i);
-        stream.append(value.data, value.length);
+        if (!place.text->append(value.data, value.length)) return false;
     }
+    return true;
 }
 
 // The bytes of consecutive values lie together, those of NULLs too: one copy.
-void stage_binary(const ColumnView& view, int64_t rows, uint8_t* offsets, int64_t at, ValueStream& stream) {
+bool stage_binary(const ColumnView& view, int64_t rows, const ChunkPlace& place, int64_t at) {
     const int32_t width = view.type->byte_width;
     const int64_t first = load_offset(view.offsets, 0, width);
-    const uint64_t base = stream.position() - static_cast<uint64_t>(first);
+    const uint64_t base = place.text->position() - static_cast<uint64_t>(first);
     for (int64_t i = 0; i < rows; ++i) {
-        store_offset(offsets, at + i, base + static_cast<uint64_t>(load_offset(view.offsets, i, width)));
+        store_offset(place.values, at + i, base + static_cast<uint64_t>(load_offset(view.offsets, i, width)));
     }
     const int64_t last = load_offset(view.offsets, rows, width);
-    stream.append(view.data + (first - view.offset_base), static_cast<uint64_t>(last - first));
+    return place.text->append(view.data + (first - view.offset_base), static_cast<uint64_t>(last - first));
 }
 
 void stage_decoded(const UploadPlan& plan, const ColumnView& view, int64_t rows, uint8_t* out) {
@@ -144,36 +147,103 @@ UploadPlan upload_plan(const ColumnType& type, bool decode) {
     return plan;
 }
 
-void ValueStream::append(const uint8_t* from, uint64_t bytes) {
+void TextStream::start(uint64_t at, uint8_t* area, uint64_t area_bytes) {
+    at_ = at;
+    area_ = area;
+    area_bytes_ = area_bytes;
+    run_ = nullptr;
+    run_bytes_ = 0;
+}
+
+bool TextStream::append(const uint8_t* from, uint64_t bytes) {
+    if (bytes == 0) return true;
+    if (area_ != nullptr) {
+        if (bytes > area_bytes_ - run_bytes_) return false;
+        std::memcpy(area_ + run_bytes_, from, bytes);
+        run_bytes_ += bytes;
+        return true;
+    }
     while (bytes > 0) {
-        if (staging_.left() == 0) {
+        if (run_ == nullptr && staging_.left() < 2 * LaneStaging::kAlignBytes) staging_.turn();
+        const uint64_t most = run_ == nullptr ? staging_.left() - LaneStaging::kAlignBytes : staging_.left();
+        const uint64_t part = std::min(bytes, most);
+        uint8_t* const room = part == 0 ? nullptr : staging_.take(part, run_ == nullptr ? at_ : position());
+        if (room == nullptr) {  // the half is full
             flush();
             staging_.turn();
+            continue;
         }
-        const uint64_t part = std::min(bytes, staging_.left());
-        uint8_t* const room = staging_.take(part);
         std::memcpy(room, from, part);
         if (run_ == nullptr) run_ = room;
         run_bytes_ += part;
         from += part;
         bytes -= part;
     }
+    return true;
 }
 
-void ValueStream::flush() {
-    if (run_bytes_ == 0) return;
-    staging_.sent(
-        device_call(control_, [&] { return table_.write(column_, cuda::ColumnPart::kValues, at_, run_, run_bytes_); }));
+void TextStream::flush() {
+    if (area_ != nullptr || run_bytes_ == 0) return;
+    const cuda::TableCopy run = copy();
+    device_call(control_, [&] { lane_.send(staging_.slot(), table_, {run}); });
     at_ += run_bytes_;
     run_ = nullptr;
     run_bytes_ = 0;
 }
 
-void stage_rows(const UploadPlan& plan, const ColumnView& view, int64_t rows, uint8_t* values, uint8_t* validity,
-                int64_t at, ValueStream* stream) {
-    if (plan.column.nullable) stage_validity(view, rows, validity, at);
-    uint8_t* const out = values + at * static_cast<int64_t>(plan.row_bytes());
+cuda::TableCopy TextStream::copy() const {
+    cuda::TableCopy made;
+    made.column = static_cast<uint32_t>(column_);
+    made.offset_bytes = at_;
+    made.bytes = run_bytes_;
+    made.host = area_ != nullptr ? area_ : run_;
+    return made;
+}
+
+void ValuePacker::start(uint8_t* words, cuda::PackedBlock* blocks) {
+    words_ = words;
+    blocks_ = blocks;
+    packed_bytes_ = 0;
+    waiting_count_ = 0;
+}
+
+void ValuePacker::append(const uint8_t* values, uint64_t count) {
+    while (count > 0) {
+        uint64_t part = count / cuda::kPackedValues * cuda::kPackedValues;
+        if (waiting_count_ == 0 && part > 0) {
+            pack(values, part);
+        } else {
+            part = std::min(count, cuda::kPackedValues - waiting_count_);
+            std::memcpy(waiting_.data() + waiting_count_ * width_, values, part * width_);
+            waiting_count_ += part;
+            if (waiting_count_ == cuda::kPackedValues) finish();
+        }
+        values += part * width_;
+        count -= part;
+    }
+}
+
+void ValuePacker::finish() {
+    if (waiting_count_ > 0) pack(waiting_.data(), std::exchange(waiting_count_, 0));
+}
+
+void ValuePacker::pack(const uint8_t* values, uint64_t count) {
+    const uint64_t bytes = pack_column(values, width_, count, words_ + packed_bytes_, blocks_);
+    const uint64_t blocks = (count + cuda::kPackedValues - 1) / cuda::kPackedValues * cuda::packed_planes(width_);
+    for (uint64_t i = 0; i < blocks; ++i) blocks_[i].line += static_cast<uint32_t>(packed_bytes_ / 64);
+    blocks_ += blocks;
+    packed_bytes_ += bytes;
+}
+
+bool stage_rows(const UploadPlan& plan, const ColumnView& view, int64_t rows, const ChunkPlace& place, int64_t at) {
+    if (plan.column.nullable) stage_validity(view, rows, place.validity, at);
+    if (place.packer != nullptr) {
+        place.packer->append(view.data, static_cast<uint64_t>(rows));
+        return true;
+    }
+    uint8_t* const out = place.values + at * static_cast<int64_t>(plan.row_bytes());
     const size_t bytes = static_cast<size_t>(rows) * plan.row_bytes();
+    bool fits = true;
     switch (plan.form) {
         case UploadForm::kFixed:
             std::memcpy(out, view.data, bytes);
@@ -185,20 +255,21 @@ void stage_rows(const UploadPlan& plan, const ColumnView& view, int64_t rows, ui
             for (int64_t i = 0; i < rows; ++i) out[i] = get_bit(view.data, view.data_bit + i) ? 1 : 0;
             break;
         case UploadForm::kBinary:
-            stage_binary(view, rows, values, at, *stream);
+            fits = stage_binary(view, rows, place, at);
             break;
         case UploadForm::kViews:
-            stage_values(rows, values, at, *stream, [&](int64_t row) { return view_value(view, row); });
+            fits = stage_values(rows, place, at, [&](int64_t row) { return view_value(view, row); });
             break;
         case UploadForm::kDecodedBytes:
-            stage_values(rows, values, at, *stream, [&](int64_t row) { return decoded_value(view, row); });
+            fits = stage_values(rows, place, at, [&](int64_t row) { return decoded_value(view, row); });
             break;
         case UploadForm::kDecodedFixed:
         case UploadForm::kDecodedBits:
             stage_decoded(plan, view, rows, out);
             break;
     }
-    if (stream != nullptr) stream->flush();
+    if (place.text != nullptr) place.text->flush();
+    return fits;
 }
 
 uint64_t decoded_bytes(const ColumnView& view, int64_t rows) {

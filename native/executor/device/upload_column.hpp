@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
+#include "device/gpu_lane.hpp"
 #include "device/gpu_table.hpp"
 #include "executor/device/staging.hpp"
 #include "model/column_view.hpp"
@@ -24,6 +26,7 @@ enum class UploadForm : uint8_t {
 struct UploadPlan {
     UploadForm form = UploadForm::kFixed;
     cuda::ColumnSpec column;
+    bool packed = false;  // kFixed only
 
     bool is_bytes() const { return column.kind == cuda::ColumnKind::kBytes; }
     // Bytes per row of a chunk's staging memory: values, or offsets.
@@ -32,30 +35,65 @@ struct UploadPlan {
 
 UploadPlan upload_plan(const ColumnType& type, bool decode);
 
-// Sends the bytes of one column, one value behind the other.
-class ValueStream {
+// Takes the bytes of one column of a chunk, one value behind the other: into an area that has room for all of them, or,
+// of chunks whose text is longer than the memory for it, run by run on their way.
+class TextStream {
   public:
-    ValueStream(GpuTable& table, size_t column, DeviceStaging& staging, const JobControl& control)
-        : table_(table), column_(column), staging_(staging), control_(control) {}
-    void start(uint64_t at) { at_ = at; }
+    TextStream(GpuTable& table, size_t column, GpuLane& lane, LaneStaging& staging, const JobControl& control)
+        : table_(table), column_(column), lane_(lane), staging_(staging), control_(control) {}
+    // `at`: the place of the first byte in the column. area: nullptr where there is none.
+    void start(uint64_t at, uint8_t* area, uint64_t area_bytes);
     uint64_t position() const { return at_ + run_bytes_; }
-    void append(const uint8_t* from, uint64_t bytes);
+    // False: the area is full, so that there are more bytes than the offsets of the column told before.
+    bool append(const uint8_t* from, uint64_t bytes);
     void flush();  // before another stream uses the staging memory
+    // What is in the area.
+    cuda::TableCopy copy() const;
 
   private:
     GpuTable& table_;
     const size_t column_;
-    DeviceStaging& staging_;
+    GpuLane& lane_;
+    LaneStaging& staging_;
     const JobControl& control_;
     uint64_t at_ = 0;
-    const uint8_t* run_ = nullptr;  // taken and not yet sent
+    uint8_t* area_ = nullptr;
+    uint64_t area_bytes_ = 0;
+    uint8_t* run_ = nullptr;  // taken and not yet sent
     uint64_t run_bytes_ = 0;
 };
 
-// Writes rows of a view into a chunk: `values` (or offsets) and `validity` begin at the chunk, `at` is the first row's
-// place in it. `stream` takes the bytes of strings.
-void stage_rows(const UploadPlan& plan, const ColumnView& view, int64_t rows, uint8_t* values, uint8_t* validity,
-                int64_t at, ValueStream* stream);
+// Packs the values of one column of a chunk, a block at a time, whatever the pieces in which they come.
+class ValuePacker {
+  public:
+    explicit ValuePacker(uint32_t width) : width_(width), waiting_(uint64_t{cuda::kPackedValues} * width) {}
+    // words: room for the values as they are; blocks: for all of them.
+    void start(uint8_t* words, cuda::PackedBlock* blocks);
+    void append(const uint8_t* values, uint64_t count);
+    // The last block, if it is not complete.
+    void finish();
+    uint64_t packed_bytes() const { return packed_bytes_; }
+
+  private:
+    void pack(const uint8_t* values, uint64_t count);
+    const uint32_t width_;
+    std::vector<uint8_t> waiting_;
+    uint64_t waiting_count_ = 0;
+    uint8_t* words_ = nullptr;
+    cuda::PackedBlock* blocks_ = nullptr;
+    uint64_t packed_bytes_ = 0;
+};
+
+// Where the rows of a chunk go in the memory of one worker.
+struct ChunkPlace {
+    uint8_t* values = nullptr;  // or offsets
+    uint8_t* validity = nullptr;
+    TextStream* text = nullptr;     // of strings
+    ValuePacker* packer = nullptr;  // of what is packed
+};
+
+// Writes rows of a view into a chunk; `at` is the first row's place in it. False: see TextStream::append.
+bool stage_rows(const UploadPlan& plan, const ColumnView& view, int64_t rows, const ChunkPlace& place, int64_t at);
 
 // Bytes that the values of a decoded dictionary column take.
 uint64_t decoded_bytes(const ColumnView& view, int64_t rows);

@@ -8,16 +8,6 @@ namespace fake {
 
 namespace {
 
-uint8_t* range_of(const spillway_cuda_table* table, uint64_t column, ColumnPart part, uint64_t offset_bytes,
-                  uint64_t bytes) {
-    const auto& found = const_cast<Column&>(table->table.columns.at(column));
-    const Block& block = part == ColumnPart::kValues    ? found.values
-                         : part == ColumnPart::kOffsets ? found.offsets
-                                                        : found.validity;
-    if (offset_bytes + bytes > block.size()) throw Failure{SPILLWAY_CUDA_INVALID, "a copy exceeds its column"};
-    return const_cast<uint8_t*>(block.data()) + offset_bytes;
-}
-
 // Some work of the GPU that can be cancelled.
 template <class Body>
 void operate(spillway_cuda_gpu* gpu, int32_t algorithm, TableReport* report, spillway_cuda_status* status,
@@ -68,20 +58,6 @@ void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* colu
 
 void table_column(const spillway_cuda_table* table, uint64_t column, ColumnSpec* told) {
     *told = table->table.columns.at(column).is;
-}
-
-void write_table(spillway_cuda_table* to, uint64_t column, ColumnPart part, uint64_t offset_bytes, const void* from,
-                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
-    *transfer = nullptr;
-    guarded(to->gpu, status,
-            [&] { *transfer = copied(to->gpu, range_of(to, column, part, offset_bytes, bytes), from, bytes); });
-}
-
-void read_table(void* to, const spillway_cuda_table* from, uint64_t column, ColumnPart part, uint64_t offset_bytes,
-                uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
-    *transfer = nullptr;
-    guarded(from->gpu, status,
-            [&] { *transfer = copied(from->gpu, to, range_of(from, column, part, offset_bytes, bytes), bytes); });
 }
 
 // As the no-partitioning join of build sides that repeat a key too often.

@@ -22,7 +22,10 @@ struct spillway_cuda_buffer {
 };
 struct spillway_cuda_pinned {
     spillway_cuda_gpu* gpu;
-    std::unique_ptr<char[]> data;
+    struct Line {
+        alignas(64) char bytes[64];  // as the real one's blocks begin
+    };
+    std::unique_ptr<Line[]> data;
     uint64_t bytes;
 };
 
@@ -200,7 +203,8 @@ void allocate_pinned(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose
     ++gpu->children;
     gpu->pinned_used_bytes += bytes;
     if (gpu->pinned_used_bytes > gpu->pinned_reserved_bytes) gpu->pinned_reserved_bytes = gpu->pinned_used_bytes;
-    *block = new spillway_cuda_pinned{gpu, std::make_unique<char[]>(bytes), bytes};
+    using Line = spillway_cuda_pinned::Line;
+    *block = new spillway_cuda_pinned{gpu, std::make_unique<Line[]>((bytes + 63) / 64), bytes};
     *address = (*block)->data.get();
 }
 
@@ -250,8 +254,11 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::free_table,
                                      fake::table_size,
                                      fake::table_column,
-                                     fake::write_table,
-                                     fake::read_table,
+                                     fake::open_lane,
+                                     fake::send_rows,
+                                     fake::fetch_rows,
+                                     fake::wait_lane,
+                                     fake::close_lane,
                                      fake::join_tables,
                                      fake::count_join,
                                      fake::group_table,

@@ -94,6 +94,7 @@ const cudaRooms: Record<string, readonly string[]> = {
     device: ["api", "policy"],
     primitive: ["api", "policy", "device"],
     tier: onDevice,
+    link: onDevice,
     radix_partition: onDevice,
     materialize: onDevice,
     far_partition: onDevice,
@@ -132,7 +133,7 @@ const cudaRooms: Record<string, readonly string[]> = {
     coherent_join: [...indexed, "far_partition", "hash_join"],
     baseline_join: [...indexed, "hash_join", "sort_merge_join", "staged_join", "coherent_join"],
     plugin: [
-        ...[...onDevice, "tier", "relation", "memory_model", "stream"],
+        ...[...onDevice, "tier", "link", "relation", "memory_model", "stream"],
         ...["staged_join", "staged_group_by", "coherent_join", "baseline_join"]
     ]
 };

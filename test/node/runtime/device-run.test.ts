@@ -51,13 +51,13 @@ function runOn(sink: SinkKind, overrides: ConstructorParameters<typeof FakeBindi
             return { table: `table ${tables++}`, rows: 10, report, ...more };
         };
     const fake = new FakeBinding({
-        uploadTable: made("upload", { bytes: 640 }),
+        uploadTable: made("upload", { bytes: 640, sentBytes: 320 }),
         joinTables: made("join"),
         groupTable: made("group"),
         countTableJoin: made("count"),
         beginJoinPieces: made("begin pieces", { pieces: "pieces" }),
-        deliverTable: async () => note("deliver", 10)(),
-        deliverPieces: async () => note("deliver pieces", { rows: 10, pieces: 3 })(),
+        deliverTable: async () => note("deliver", { rows: 10, sentBytes: 60 })(),
+        deliverPieces: async () => note("deliver pieces", { rows: 10, pieces: 3, sentBytes: 60 })(),
         joinOutOfCore: async () => note("big join", { ...outOfCore, spilledBytes: { build: 300, probe: 60 } })(),
         groupOutOfCore: async () => note("big group", { ...outOfCore, spilledBytes: 400 })(),
         closeTable: (table: unknown) => asked.push(`free ${String(table)}`),

@@ -38,6 +38,8 @@ describe("a report", () => {
         tracker.stageBegins(stages[0]!);
         tracker.uploaded(3e6);
         tracker.uploaded(1e6);
+        tracker.sent(2e6);
+        tracker.sent(1e6);
         vi.advanceTimersByTime(10);
         tracker.stageEnds(100);
         tracker.stageBegins(stages[1]!);
@@ -48,6 +50,7 @@ describe("a report", () => {
         tracker.stageBegins(stages[2]!);
         state.bytesOut = 2_001_000;
         vi.advanceTimersByTime(5);
+        tracker.sent(1.5e6);
         tracker.delivered(7);
         tracker.stageEnds(80);
         return tracker.runReport(plan, 80, 0, 9);
@@ -59,9 +62,9 @@ describe("a report", () => {
         expect(report).toMatchObject({ uploadedBytes: 4e6, downloadedBytes: 2_001_000, devicePieces: 7 });
         expect(report.stages.map(({ actualMs }) => actualMs)).toEqual([10, 20, 5]);
         expect(report.stages.map(({ device }) => device)).toEqual([
-            { elapsedMs: 10, movedBytes: 4e6, gigabytesPerSecond: 0.4 },
+            { elapsedMs: 10, movedBytes: 4e6, gigabytesPerSecond: 0.4, sentBytes: 3e6 },
             { elapsedMs: 19, peakBytes: 5 },
-            { elapsedMs: 5, movedBytes: 2e6, gigabytesPerSecond: 0.4 }
+            { elapsedMs: 5, movedBytes: 2e6, gigabytesPerSecond: 0.4, sentBytes: 1.5e6 }
         ]);
     });
 

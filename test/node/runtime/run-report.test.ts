@@ -5,9 +5,10 @@ import { copyReport, operationReport, outOfCoreGroupReport, outOfCoreReport } fr
 
 const phases = { transformMs: 1, matchMs: 2, materializeMs: 3 };
 
-test("a copy has a rate, unless it took no time", () => {
-    expect(copyReport(2, 6e6)).toEqual({ elapsedMs: 2, movedBytes: 6e6, gigabytesPerSecond: 3 });
-    expect(copyReport(0, 6e6)).toEqual({ elapsedMs: 0, movedBytes: 6e6, gigabytesPerSecond: 0 });
+test("a copy has a rate, unless it took no time, and says what crossed the link", () => {
+    const copied = { movedBytes: 6e6, sentBytes: 4e6 };
+    expect(copyReport(2, 6e6, 4e6)).toEqual({ elapsedMs: 2, ...copied, gigabytesPerSecond: 3 });
+    expect(copyReport(0, 6e6, 4e6)).toEqual({ elapsedMs: 0, ...copied, gigabytesPerSecond: 0 });
 });
 
 test("an operation says what it gave way to, and moved nothing where nothing was counted", () => {
