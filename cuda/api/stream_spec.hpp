@@ -6,6 +6,7 @@
 #include "api/fixed_list.hpp"
 #include "api/group_spec.hpp"
 #include "api/join_spec.hpp"
+#include "api/packed_block.hpp"
 
 // Operators on relations that are larger than GPU memory: what they are asked for, where their rows come from and go
 // to, and what they report.
@@ -47,6 +48,16 @@ struct Chunk {
     const void* key = nullptr;            // key_bytes each
     const uint32_t* key_valid = nullptr;  // a bit per row in whole 32-bit words, 1 = has a key; nullptr: all have
     FixedList<const void*, kRowColumnsMax> columns;
+    // In pinned memory: blocks of the key and of each column whose values are packed, which then begin at line 0, a
+    // multiple of 64; nullptr: values lie as they are. Operators whose kernels read chunks where they lie take none.
+    const PackedBlock* key_blocks = nullptr;
+    FixedList<const PackedBlock*, kRowColumnsMax> column_blocks;  // empty: of no column
+
+    bool is_packed() const {
+        bool packed = key_blocks != nullptr;
+        for (const PackedBlock* const blocks : column_blocks) packed = packed || blocks != nullptr;
+        return packed;
+    }
 };
 
 // Where rows come from, on the host's side. Called by the thread that called run_streams, one call after the other.
@@ -312,6 +323,7 @@ struct StreamReport {
     uint64_t result_rows = 0;   // or groups
     uint64_t dropped_rows = 0;  // probe rows that the filter kept out, with those that have no key
     uint64_t h2d_bytes = 0;     // into the device: chunks, spilled rows that came back
+    uint64_t saved_bytes = 0;   // of chunks, that did not cross the link since their values were packed
     uint64_t d2h_bytes = 0;     // out of it: spilled rows, result rows
     uint64_t spilled_rows[2] = {};
     uint64_t spilled_bytes[2] = {};    // as packed, on every tier

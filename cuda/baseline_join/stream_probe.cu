@@ -151,6 +151,7 @@ class StreamProbeJoin final : public StreamOperator {
             report_.sums.assign(sums, sums + shape_.columns.columns);
         }
         report_.h2d_bytes = ring_.copied_bytes();
+        report_.saved_bytes = ring_.saved_bytes();
         report_.d2h_bytes = writer_ == nullptr ? 0 : writer_->copied_bytes();
     }
 

@@ -95,6 +95,7 @@ void CoherentJoin::read(const Chunk& chunk) {
     if (chunk.columns.size() != state_->spec.join.widths[input_].size()) {
         throw Error(ErrorCode::kInvalid, "a chunk has other columns than the join was made for");
     }
+    if (chunk.is_packed()) throw Error(ErrorCode::kInvalid, "kernels read chunks where they lie, and so not packed");
     FarRelation relation;
     relation.key = chunk.key;
     relation.payload = chunk.columns.empty() ? chunk.key : chunk.columns[0];

@@ -8,8 +8,16 @@
 #include "link/link_policy.hpp"
 #include "primitive/warp.cuh"
 
-// A block of packed values (api/packed_block.hpp), (un)packed by a block of threads.
+// Blocks of packed values (api/packed_block.hpp), each (un)packed by a group of threads of a block. All groups call
+// together, also those that have nothing to do: they share barriers.
 namespace spillway::cuda { inline namespace link {
+
+__device__ inline uint32_t group_thread() {
+    return threadIdx.x % kLinkThreads;
+}
+__device__ inline uint32_t group_of_thread() {
+    return threadIdx.x / kLinkThreads;
+}
 
 // Values that a block has: all, but for the last block of a column.
 __device__ inline uint32_t values_of_block(uint64_t values, uint64_t block) {
@@ -33,7 +41,7 @@ template <class Word, class Value>
 __device__ void unpack_words(const Word* words, const PackedBlock& block, uint32_t count, Value* out, uint32_t stride) {
     using Lane = Lanes<Word>;
     const Word mask = low_bits<Word>(block.bits);
-    for (uint32_t i = threadIdx.x; i < count; i += kLinkThreads) {
+    for (uint32_t i = group_thread(); i < count; i += kLinkThreads) {
         Word value = 0;
         if (block.bits > 0) {
             const uint32_t at = i / Lane::kCount * block.bits;
@@ -47,51 +55,30 @@ __device__ void unpack_words(const Word* words, const PackedBlock& block, uint32
 }
 
 // Words go to shared memory first: threads of several warps want the same ones, which then cross the link once.
-__device__ inline void unpack_block(const uint8_t* host, const PackedBlock& told, uint32_t width, uint64_t values,
+// told: nullptr: the group has no block.
+__device__ inline void unpack_block(const uint8_t* host, const PackedBlock* told, uint32_t width, uint64_t values,
                                     uint32_t tile, uint8_t* device) {
-    __shared__ uint4 staged[packed_bytes(64) / sizeof(uint4)];
-    const PackedBlock block = told;
+    __shared__ uint4 all_words[kLinkGroups][packed_bytes(64) / sizeof(uint4)];
+    uint4* const staged = all_words[group_of_thread()];
+    const PackedBlock block = told == nullptr ? PackedBlock{} : *told;
     const auto* const from = reinterpret_cast<const uint4*>(host + uint64_t{block.line} * 64);
-    for (uint32_t i = threadIdx.x; i < packed_bytes(block.bits) / sizeof(uint4); i += kLinkThreads) staged[i] = from[i];
-    __syncthreads();
-    const uint32_t planes = packed_planes(width);
-    const uint64_t index = tile / planes;
-    const uint32_t count = values_of_block(values, index);
-    uint8_t* const out = device + index * kPackedValues * width;
-    const auto* const narrow = reinterpret_cast<const uint32_t*>(staged);
-    const auto* const wide = reinterpret_cast<const uint64_t*>(staged);
-    switch (width) {
-        case 1:
-            return unpack_words(narrow, block, count, out, 1);
-        case 2:
-            return unpack_words(narrow, block, count, reinterpret_cast<uint16_t*>(out), 1);
-        case 4:
-            return unpack_words(narrow, block, count, reinterpret_cast<uint32_t*>(out), 1);
-        default:
-            return unpack_words(wide, block, count, reinterpret_cast<uint64_t*>(out) + tile % planes, planes);
-    }
-}
-
-// The least and the largest of all threads' values.
-template <class Signed>
-__device__ void block_range(Signed& least, Signed& largest) {
-    constexpr int kWarps = kLinkThreads / kWarpThreads;
-    __shared__ Signed of_warp[2][kWarps];
-    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
-        const Signed other_least = __shfl_xor_sync(kFullWarp, least, distance);
-        const Signed other_largest = __shfl_xor_sync(kFullWarp, largest, distance);
-        least = other_least < least ? other_least : least;
-        largest = other_largest > largest ? other_largest : largest;
-    }
-    if (threadIdx.x % kWarpThreads == 0) {
-        of_warp[0][threadIdx.x / kWarpThreads] = least;
-        of_warp[1][threadIdx.x / kWarpThreads] = largest;
+    for (uint32_t i = group_thread(); i < packed_bytes(block.bits) / sizeof(uint4); i += kLinkThreads) {
+        staged[i] = from[i];
     }
     __syncthreads();
-    for (int warp = 0; warp < kWarps; ++warp) {
-        least = of_warp[0][warp] < least ? of_warp[0][warp] : least;
-        largest = of_warp[1][warp] > largest ? of_warp[1][warp] : largest;
+    if (told != nullptr) {
+        const uint32_t planes = packed_planes(width);
+        const uint64_t index = tile / planes;
+        const uint32_t count = values_of_block(values, index);
+        uint8_t* const out = device + index * kPackedValues * width;
+        const auto* const narrow = reinterpret_cast<const uint32_t*>(staged);
+        const auto* const wide = reinterpret_cast<const uint64_t*>(staged);
+        if (width == 1) unpack_words(narrow, block, count, out, 1);
+        if (width == 2) unpack_words(narrow, block, count, reinterpret_cast<uint16_t*>(out), 1);
+        if (width == 4) unpack_words(narrow, block, count, reinterpret_cast<uint32_t*>(out), 1);
+        if (width >= 8) unpack_words(wide, block, count, reinterpret_cast<uint64_t*>(out) + tile % planes, planes);
     }
+    __syncthreads();
 }
 
 __device__ inline uint32_t bits_of_range(uint32_t range) {
@@ -101,27 +88,67 @@ __device__ inline uint32_t bits_of_range(uint64_t range) {
     return 64 - __clzll(static_cast<long long>(range));
 }
 
-// Word k of a lane has the values of all rows that reach into its bits. `staged`: shared memory for all values.
+template <class Signed>
+struct ValueRange {
+    Signed least;
+    Signed largest;
+};
+
+// Of all lanes of a warp.
+template <class Signed>
+__device__ ValueRange<Signed> warp_range(ValueRange<Signed> range) {
+    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+        const Signed least = __shfl_xor_sync(kFullWarp, range.least, distance);
+        const Signed largest = __shfl_xor_sync(kFullWarp, range.largest, distance);
+        range.least = least < range.least ? least : range.least;
+        range.largest = largest > range.largest ? largest : range.largest;
+    }
+    return range;
+}
+
+// Shared memory in which a group packs a block.
+struct PackingMemory {
+    uint64_t values[kPackedValues];
+    int64_t least[kLinkThreads / kWarpThreads];
+    int64_t largest[kLinkThreads / kWarpThreads];
+};
+
+// The values go to shared memory, with the ranges of all warps.
 template <class Word, class Signed, class Value>
-__device__ void pack_words(const Value* in, uint32_t stride, uint32_t count, void* staged, uint8_t* host,
-                           PackedBlock& told, uint32_t line) {
-    using Lane = Lanes<Word>;
-    auto* const value = static_cast<Word*>(staged);
-    auto* const out = reinterpret_cast<Word*>(host + uint64_t{line} * 64);
-    Signed least = 0;
-    Signed largest = 0;
-    for (uint32_t i = threadIdx.x; i < kPackedValues; i += kLinkThreads) {
+__device__ void load_values(const Value* in, uint32_t stride, uint32_t count, PackingMemory& memory) {
+    auto* const value = reinterpret_cast<Word*>(memory.values);
+    ValueRange<Signed> range{};
+    for (uint32_t i = group_thread(); i < kPackedValues; i += kLinkThreads) {
         // A missing value is the first one: it changes no range.
         const auto read = static_cast<Signed>(static_cast<std::make_signed_t<Value>>(in[i < count ? i * stride : 0]));
         value[i] = static_cast<Word>(read);
-        least = i == threadIdx.x || read < least ? read : least;
-        largest = i == threadIdx.x || read > largest ? read : largest;
+        range.least = i == group_thread() || read < range.least ? read : range.least;
+        range.largest = i == group_thread() || read > range.largest ? read : range.largest;
     }
-    block_range(least, largest);
+    range = warp_range(range);
+    if (lane_index() == 0) {
+        memory.least[group_thread() / kWarpThreads] = range.least;
+        memory.largest[group_thread() / kWarpThreads] = range.largest;
+    }
+}
+
+// Word k of a lane has the values of all rows that reach into its bits. value_bits: of a value as the column has it.
+template <class Word>
+__device__ void store_words(const PackingMemory& memory, uint32_t value_bits, uint32_t count, uint8_t* host,
+                            PackedBlock& told, uint32_t line) {
+    using Lane = Lanes<Word>;
+    const auto* const value = reinterpret_cast<const Word*>(memory.values);
+    auto* const out = reinterpret_cast<Word*>(host + uint64_t{line} * 64);
+    int64_t least = memory.least[0];
+    int64_t largest = memory.largest[0];
+    for (int warp = 1; warp < kLinkThreads / kWarpThreads; ++warp) {
+        least = memory.least[warp] < least ? memory.least[warp] : least;
+        largest = memory.largest[warp] > largest ? memory.largest[warp] : largest;
+    }
     const uint32_t bits = bits_of_range(static_cast<Word>(static_cast<Word>(largest) - static_cast<Word>(least)));
     const Word base = bits == Lane::kBits ? Word{0} : static_cast<Word>(least);
-    if (threadIdx.x == 0) told = {static_cast<uint64_t>(base & low_bits<Word>(8 * sizeof(Value))), line, bits};
-    for (uint32_t i = threadIdx.x; i < Lane::kCount * bits; i += kLinkThreads) {
+    if (group_thread() == 0) told = {static_cast<uint64_t>(base & low_bits<Word>(value_bits)), line, bits};
+    for (uint32_t i = group_thread(); i < Lane::kCount * bits; i += kLinkThreads) {
         const uint32_t lane = i % Lane::kCount;
         const uint32_t begin = i / Lane::kCount * Lane::kBits;
         Word word = 0;
@@ -134,28 +161,31 @@ __device__ void pack_words(const Value* in, uint32_t stride, uint32_t count, voi
     }
 }
 
+// blocks: nullptr: the group has nothing to pack.
 __device__ inline void pack_block(const uint8_t* device, uint32_t width, uint64_t values, uint32_t tile, uint8_t* host,
                                   PackedBlock* blocks) {
-    __shared__ uint64_t staged[kPackedValues];
+    __shared__ PackingMemory all_memory[kLinkGroups];
+    PackingMemory& memory = all_memory[group_of_thread()];
     const uint32_t planes = packed_planes(width);
     const uint64_t index = tile / planes;
-    const uint32_t count = values_of_block(values, index);
-    const uint32_t line = tile * kPackedValues / 64 * (width / planes);
+    const uint32_t count = blocks == nullptr ? 0 : values_of_block(values, index);
     const uint8_t* const in = device + index * kPackedValues * width;
-    const auto* const in16 = reinterpret_cast<const uint16_t*>(in);
-    const auto* const in32 = reinterpret_cast<const uint32_t*>(in);
-    const auto* const in64 = reinterpret_cast<const uint64_t*>(in) + tile % planes;
-    PackedBlock& told = blocks[tile];
-    switch (width) {
-        case 1:
-            return pack_words<uint32_t, int32_t>(in, 1, count, staged, host, told, line);
-        case 2:
-            return pack_words<uint32_t, int32_t>(in16, 1, count, staged, host, told, line);
-        case 4:
-            return pack_words<uint32_t, int32_t>(in32, 1, count, staged, host, told, line);
-        default:
-            return pack_words<uint64_t, int64_t>(in64, planes, count, staged, host, told, line);
+    if (blocks != nullptr) {
+        const auto* const in16 = reinterpret_cast<const uint16_t*>(in);
+        const auto* const in32 = reinterpret_cast<const uint32_t*>(in);
+        const auto* const in64 = reinterpret_cast<const uint64_t*>(in) + tile % planes;
+        if (width == 1) load_values<uint32_t, int32_t>(in, 1, count, memory);
+        if (width == 2) load_values<uint32_t, int32_t>(in16, 1, count, memory);
+        if (width == 4) load_values<uint32_t, int32_t>(in32, 1, count, memory);
+        if (width >= 8) load_values<uint64_t, int64_t>(in64, planes, count, memory);
     }
+    __syncthreads();
+    if (blocks != nullptr) {
+        const uint32_t line = tile * kPackedValues / 64 * (width / planes);
+        if (width < 8) store_words<uint32_t>(memory, 8 * width, count, host, blocks[tile], line);
+        if (width >= 8) store_words<uint64_t>(memory, 64, count, host, blocks[tile], line);
+    }
+    __syncthreads();
 }
 
 }}  // namespace spillway::cuda::link

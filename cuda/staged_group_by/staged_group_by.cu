@@ -72,6 +72,7 @@ void StagedGroupBy::finish() {
     report_.compacted_rows = state_->pages.compacted_rows();
     state_->store.tell(report_);
     report_.h2d_bytes = state_->ring.copied_bytes();
+    report_.saved_bytes = state_->ring.saved_bytes();
     report_.d2h_bytes = report_.spilled_bytes[GroupPages::kSide] + state_->writer.copied_bytes();
 }
 

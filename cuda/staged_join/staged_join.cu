@@ -133,6 +133,7 @@ void StagedJoin::finish() {
     device_.synchronize();
     state_->store.tell(report_);
     report_.h2d_bytes = state_->ring.copied_bytes();
+    report_.saved_bytes = state_->ring.saved_bytes();
     report_.d2h_bytes = report_.spilled_bytes[kBuildSide] + report_.spilled_bytes[kProbeSide] +
                         (state_->writer == nullptr ? 0 : state_->writer->copied_bytes());
 }

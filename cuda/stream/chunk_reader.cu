@@ -63,18 +63,28 @@ DeviceRelation ChunkReader::copied_in(const Chunk& chunk, uint32_t slot) {
     DeviceRelation relation;
     relation.rows = chunk.rows;
     relation.key = {data, key_bytes_};
-    ring_.copy(slot, 0, chunk.key, chunk.rows * key_bytes_);
+    copy_column(slot, 0, chunk.key, chunk.key_blocks, chunk.rows, key_bytes_);
     if (chunk.key_valid != nullptr) {
         ring_.copy(slot, at.validity, chunk.key_valid, validity_bytes(chunk.rows));
         relation.key_valid = reinterpret_cast<const uint32_t*>(data + at.validity);
     }
     for (size_t c = 0; c < widths_.size(); ++c) {
-        ring_.copy(slot, at.columns[c], chunk.columns[c], chunk.rows * widths_[c]);
+        const PackedBlock* const blocks = chunk.column_blocks.empty() ? nullptr : chunk.column_blocks[c];
+        copy_column(slot, at.columns[c], chunk.columns[c], blocks, chunk.rows, widths_[c]);
         relation.columns.push_back({data + at.columns[c], widths_[c]});
     }
     ring_.filled(slot);
     unreleased_.push_back(slot);
     return relation;
+}
+
+void ChunkReader::copy_column(uint32_t slot, uint64_t offset, const void* from, const PackedBlock* blocks,
+                              uint64_t rows, uint32_t width) {
+    if (blocks == nullptr) {
+        ring_.copy(slot, offset, from, rows * width);
+    } else {
+        ring_.copy_packed(slot, offset, from, blocks, rows * width, width);
+    }
 }
 
 DeviceRelation ChunkReader::lent(const Chunk& chunk) const {
@@ -87,7 +97,9 @@ DeviceRelation ChunkReader::lent(const Chunk& chunk) const {
 }
 
 void ChunkReader::push(const Chunk& chunk) {
-    if (chunk.rows > chunk_rows_ || chunk.columns.size() != widths_.size()) {
+    const size_t packed = chunk.column_blocks.size();
+    if (chunk.rows > chunk_rows_ || chunk.columns.size() != widths_.size() ||
+        (packed > 0 && packed != widths_.size())) {
         throw Error(ErrorCode::kInvalid, "a chunk has more rows or other columns than the plan says");
     }
     if (owner_.is_on_device()) {

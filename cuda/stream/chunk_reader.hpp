@@ -68,6 +68,8 @@ class ChunkReader {
     };
     void release(size_t keep);
     DeviceRelation copied_in(const Chunk& chunk, uint32_t slot);
+    void copy_column(uint32_t slot, uint64_t offset, const void* from, const PackedBlock* blocks, uint64_t rows,
+                     uint32_t width);
     DeviceRelation lent(const Chunk& chunk) const;
     void partition_oldest();
     void prepare(const Filled& filled, Work& work);

@@ -176,6 +176,19 @@ void CopyRing::copy(uint32_t slot, uint64_t offset, const void* from, uint64_t b
     SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(data(slot) + offset, from, bytes, cudaMemcpyDefault, stream_.get()));
 }
 
+void CopyRing::copy_packed(uint32_t slot, uint64_t offset, const void* from, const PackedBlock* blocks, uint64_t bytes,
+                           uint32_t width) {
+    if (bytes == 0) return;
+    count(offset, bytes);
+    copied_bytes_ -= bytes;
+    const uint64_t values = bytes / width;
+    const uint64_t all = (values + kPackedValues - 1) / kPackedValues * packed_planes(width);
+    for (uint64_t b = 0; b < all; ++b) copied_bytes_ += packed_bytes(blocks[b].bits) + sizeof(PackedBlock);
+    // Kernels that pack write there, those that unpack do not.
+    auto* const host = static_cast<uint8_t*>(const_cast<void*>(from));
+    packed_.push_back({data(slot) + offset, host, const_cast<PackedBlock*>(blocks), bytes, width});
+}
+
 void CopyRing::copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes, bool from_host) {
     if (bytes == 0) return;
     count(offset, bytes);
@@ -187,6 +200,7 @@ void CopyRing::copy_together(uint32_t slot, uint64_t offset, const void* from, u
 void CopyRing::count(uint64_t offset, uint64_t bytes) {
     if (offset + bytes > slot_bytes_) throw Error(ErrorCode::kInternal, "a chunk is larger than its slot");
     copied_bytes_ += bytes;
+    unpacked_bytes_ += bytes;
 }
 
 void CopyRing::enqueue_together() {
@@ -205,6 +219,10 @@ void CopyRing::enqueue_together() {
 }
 
 void CopyRing::filled(uint32_t slot) {
+    if (!packed_.empty()) {
+        device_.make_current();
+        send_to_device(std::exchange(packed_, {}), stream_.get());
+    }
     enqueue_together();
     slots_[slot].copied.record(stream_.get());
 }

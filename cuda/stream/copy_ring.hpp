@@ -3,11 +3,13 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "device/device.hpp"
+#include "link/link_copy.hpp"
 
 namespace spillway::cuda { inline namespace stream {
 
@@ -52,6 +54,9 @@ class CopyRing {
     uint32_t take();
     uint8_t* data(uint32_t slot) const { return slots_[slot].memory.as<uint8_t>(); }
     void copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
+    // Values that a kernel unpacks, all of a slot at once: `bytes` of them, `width` each.
+    void copy_packed(uint32_t slot, uint64_t offset, const void* from, const PackedBlock* blocks, uint64_t bytes,
+                     uint32_t width);
     // Copies from memory that stays as it is until the slot has been copied. The copy is enqueued together with others
     // as soon as these are many, or when the slot is filled. Small ones are left to a kernel. from_host says that the
     // memory is that of the device's staging pool.
@@ -68,6 +73,8 @@ class CopyRing {
     void wait_copied(uint32_t slot) const { slots_[slot].copied.synchronize(); }
     void wait_for(const Event& event) { stream_.wait(event); }
     uint64_t copied_bytes() const { return copied_bytes_; }  // over the link
+    // What packed values did not take of it.
+    uint64_t saved_bytes() const { return unpacked_bytes_ - std::min(unpacked_bytes_, copied_bytes_); }
 
   private:
     struct Slot {
@@ -89,6 +96,8 @@ class CopyRing {
     std::vector<Slot> slots_;
     uint32_t next_ = 0;
     uint64_t copied_bytes_ = 0;
+    uint64_t unpacked_bytes_ = 0;
+    std::vector<LinkCopy> packed_;  // of the slot that is being filled
 };
 
 }}  // namespace spillway::cuda::stream

@@ -163,12 +163,14 @@ uint64_t pack_planes(const Column& column, const uint8_t* values, uint8_t* to, P
     return bytes;
 }
 
-void unpack_plane(const Plane& plane, const PackedBlock& block, const uint8_t* words, uint8_t* column) {
+void unpack_plane(const Plane& plane, const PackedBlock& block, const uint8_t* words, uint8_t* column,
+                  bool past_caches) {
     const uint32_t word_bytes = cuda::packed_word_bytes(plane.width);
     BlockBuffer buffer;
     uint8_t* to = plane.is_words() ? column + plane.offset : buffer.words;
     if (Frame{block.base, block.bits}.packs(word_bytes)) {
-        kernels_of(word_bytes).unpack(words, block.base, block.bits, to);
+        const BlockKernels& kernels = kernels_of(word_bytes);
+        (past_caches && plane.is_words() ? kernels.unpack_past : kernels.unpack)(words, block.base, block.bits, to);
     } else if (block.bits == 0) {
         fill_words(word_bytes, to, 0, kPackedValues, block.base);
     } else {
@@ -194,12 +196,17 @@ uint64_t pack_column(const void* values, uint32_t width, uint64_t rows, void* to
     return bytes;
 }
 
-void unpack_column(const PackedBlock* blocks, const void* words, uint32_t width, uint64_t rows, void* to) {
+void unpack_column(const PackedBlock* blocks, const void* words, uint32_t width, uint64_t rows, void* to,
+                   bool past_caches) {
     const Column column{width, rows};
+    const bool past = past_caches && reinterpret_cast<uintptr_t>(to) % kLineBytes == 0;
     for (uint64_t p = 0; p < column.planes(); ++p) {
         const uint8_t* from = static_cast<const uint8_t*>(words) + blocks[p].line * kLineBytes;
-        unpack_plane(column.plane(p), blocks[p], from, static_cast<uint8_t*>(to));
+        unpack_plane(column.plane(p), blocks[p], from, static_cast<uint8_t*>(to), past);
     }
+#if defined(__x86_64__)
+    if (past) __builtin_ia32_sfence();
+#endif
 }
 
 uint64_t pack_block(const void* values, uint32_t width, uint64_t count, void* to, PackedBlock* blocks) {

@@ -21,6 +21,8 @@ struct BlockKernels {
     // base.
     ValueRange (*pack)(const void* block, uint64_t base, uint32_t bits, void* words, const void* next);
     void (*unpack)(const void* words, uint64_t base, uint32_t bits, void* block);
+    // The same past the caches, for blocks that are 64-byte aligned; a fence has to follow.
+    void (*unpack_past)(const void* words, uint64_t base, uint32_t bits, void* block);
 };
 
 struct ValuePackingKernels {
@@ -32,6 +34,31 @@ const ValuePackingKernels* generic_packing_kernels();
 // Whether the processor has it or not; nullptr on other architectures.
 const ValuePackingKernels* avx2_packing_kernels();
 const ValuePackingKernels* avx512_packing_kernels();
+
+#if defined(__x86_64__)
+namespace detail {
+
+// What the intrinsics of stores past the caches take.
+template <uint32_t kBytes>
+struct Quads {
+    typedef long long Type __attribute__((vector_size(kBytes)));
+};
+[[gnu::always_inline]] static inline void store_past(Quads<16>::Type quads, uint8_t* to) {
+    __builtin_ia32_movntdq(reinterpret_cast<Quads<16>::Type*>(to), quads);
+}
+#if defined(__AVX2__)
+[[gnu::always_inline]] static inline void store_past(Quads<32>::Type quads, uint8_t* to) {
+    __builtin_ia32_movntdq256(reinterpret_cast<Quads<32>::Type*>(to), quads);
+}
+#endif
+#if defined(__AVX512F__)
+[[gnu::always_inline]] static inline void store_past(Quads<64>::Type quads, uint8_t* to) {
+    __builtin_ia32_movntdq512(reinterpret_cast<Quads<64>::Type*>(to), quads);
+}
+#endif
+
+}  // namespace detail
+#endif
 
 // A row of a block is the words of all lanes, 128 bytes side by side in as many vectors as they fill. No two files may
 // take the same kVectorBytes: of equal instances the linker keeps one, whatever instructions it was compiled for.
@@ -55,6 +82,14 @@ struct RowKernels {
     }
     [[gnu::always_inline]] static void store(const Words& vector, uint8_t* row, uint32_t v) {
         __builtin_memcpy(row + v * kVectorBytes, &vector, kVectorBytes);
+    }
+    [[gnu::always_inline]] static void store_past(const Words& vector, uint8_t* row, uint32_t v) {
+#if defined(__x86_64__)
+        detail::store_past(reinterpret_cast<typename detail::Quads<kVectorBytes>::Type>(vector),
+                           row + v * kVectorBytes);
+#else
+        store(vector, row, v);
+#endif
     }
     template <int kToWrite>
     [[gnu::always_inline]] static void prefetch(const uint8_t* row) {
@@ -140,6 +175,14 @@ struct RowKernels {
     }
 
     static void unpack(const void* words, uint64_t base, uint32_t bits, void* block) {
+        unpack_by<false>(words, base, bits, block);
+    }
+    static void unpack_past(const void* words, uint64_t base, uint32_t bits, void* block) {
+        unpack_by<true>(words, base, bits, block);
+    }
+
+    template <bool kPast>
+    [[gnu::always_inline]] static void unpack_by(const void* words, uint64_t base, uint32_t bits, void* block) {
         const auto* from = static_cast<const uint8_t*>(words);
         auto* row = static_cast<uint8_t*>(block);
         const Words bases = Words{} + static_cast<Word>(base);
@@ -149,7 +192,7 @@ struct RowKernels {
         for (uint32_t v = 0; v < kVectors; ++v) load(packed[v], from, v);
         uint32_t at = 0;  // bits of `packed` that are unpacked
         for (uint32_t r = 0; r < kRows; ++r, row += kRowBytes) {
-            prefetch<1>(row + kAheadBytes);
+            if (!kPast) prefetch<1>(row + kAheadBytes);
             Words values[kVectors];
 #pragma GCC unroll 8
             for (uint32_t v = 0; v < kVectors; ++v) values[v] = packed[v] >> static_cast<Word>(at);
@@ -166,11 +209,14 @@ struct RowKernels {
                 }
             }
 #pragma GCC unroll 8
-            for (uint32_t v = 0; v < kVectors; ++v) store((values[v] & mask) + bases, row, v);
+            for (uint32_t v = 0; v < kVectors; ++v) {
+                const Words value = (values[v] & mask) + bases;
+                kPast ? store_past(value, row, v) : store(value, row, v);
+            }
         }
     }
 
-    static constexpr BlockKernels kKernels{range, pack, unpack};
+    static constexpr BlockKernels kKernels{range, pack, unpack, unpack_past};
 };
 
 template <uint32_t kVectorBytes>

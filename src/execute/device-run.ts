@@ -165,7 +165,12 @@ export class DeviceRun {
         const feeds = this.#feeds();
         const [build, probe] = [this.#read(feeds, stage.buildInput), this.#read(feeds, stage.probeInput)];
         const { gathered: _, join, ...decided } = layout;
-        const spec = { ...decided, join: { ...join, sizes, coherent, baseline }, workers: plan.threads };
+        const packed = (input: number): boolean => stage.packed.includes(input);
+        const sides = {
+            build: { ...layout.build, packed: packed(stage.buildInput) },
+            probe: { ...layout.probe, packed: packed(stage.probeInput) }
+        };
+        const spec = { ...decided, ...sides, join: { ...join, sizes, coherent, baseline }, workers: plan.threads };
         const { holds } = stage;
         const report = await this.#giving({ holds, counted: join.result === "count" }, async (sink, stopped) => {
             this.#leaveTurn(feeds, holds);
@@ -181,7 +186,8 @@ export class DeviceRun {
         const { layout, sizes } = stage;
         const feeds = this.#feeds();
         const source = this.#read(feeds, stage.input);
-        const spec = { ...layout, group: { ...layout.group, sizes }, workers: plan.threads };
+        const side = { ...layout.side, packed: stage.packed.includes(stage.input) };
+        const spec = { ...layout, side, group: { ...layout.group, sizes }, workers: plan.threads };
         const { holds } = stage;
         const report = await this.#giving({ holds, counted: plan.sink === "count" }, async (sink, stopped) => {
             this.#leaveTurn(feeds, holds);
@@ -197,7 +203,9 @@ export class DeviceRun {
         const { operators, result } = stage;
         const feeds = this.#feeds();
         const sources = stage.flows.map(({ input }) => this.#read(feeds, input));
-        const flows = stage.flows.map(({ input: _, ...flow }, source) => ({ ...flow, source }));
+        const flows = stage.flows.map(({ input, side, ...flow }, source) => {
+            return { ...flow, side: { ...side, packed: stage.packed.includes(input) }, source };
+        });
         const startedMs = performance.now();
         const spec = { operators, flows, result, workers: plan.threads };
         const { holds } = stage;
@@ -272,12 +280,7 @@ export class DeviceRun {
         };
         const join = this.#pieces;
         if (join?.table !== stage.from) {
-            const { rows, sentBytes } = await job.binding.deliverTable(
-                job.handle,
-                this.#table(stage.from),
-                spec,
-                sink
-            );
+            const { rows, sentBytes } = await job.binding.deliverTable(job.handle, this.#table(stage.from), spec, sink);
             this.parts.tracker.sent(sentBytes);
             return rows;
         }

@@ -27,6 +27,8 @@ export interface OutOfCoreReport {
     path: OutOfCorePathName;
     /** To the GPU: chunks of both sides, spilled rows that came back. */
     h2dBytes: number;
+    /** What chunks would have taken beside, if their values had crossed the link as they are. */
+    savedBytes: number;
     /** From it: spilled rows, result rows. */
     d2hBytes: number;
     buildMs: number;
@@ -52,6 +54,8 @@ export interface OutOfCoreReport {
 export interface OutOfCoreGroupReport {
     /** To the GPU: chunks, spilled rows that came back. */
     h2dBytes: number;
+    /** What chunks would have taken beside, if their values had crossed the link as they are. */
+    savedBytes: number;
     /** From it: spilled rows, groups. */
     d2hBytes: number;
     readMs: number;
@@ -86,6 +90,8 @@ export type OutOfCoreOperatorReport =
 export interface OutOfCoreTreeReport {
     /** To the GPU: chunks of inputs, spilled rows that came back. */
     h2dBytes: number;
+    /** What chunks would have taken beside, if their values had crossed the link as they are. */
+    savedBytes: number;
     /** From it: spilled rows, result rows. */
     d2hBytes: number;
     predicted: OutOfCoreTreePrediction;
@@ -266,6 +272,7 @@ export function outOfCoreTreeReport(
     elapsedMs: number
 ): DeviceStageReport {
     const h2dBytes = sumOf(measured.operators.map((one) => one.h2dBytes));
+    const savedBytes = sumOf(measured.operators.map((one) => one.savedBytes));
     const d2hBytes = sumOf(measured.operators.map((one) => one.d2hBytes));
     const reports = measured.operators.map(({ rows: _, peakBytes: __, ...report }, at) => ({
         kind: operators[at]?.kind ?? "join",
@@ -275,6 +282,6 @@ export function outOfCoreTreeReport(
         elapsedMs,
         ...rate(h2dBytes + d2hBytes, elapsedMs),
         peakBytes: Math.max(...measured.operators.map(({ peakBytes }) => peakBytes)),
-        outOfCoreTree: { h2dBytes, d2hBytes, predicted, operators: reports as OutOfCoreOperatorReport[] }
+        outOfCoreTree: { h2dBytes, savedBytes, d2hBytes, predicted, operators: reports as OutOfCoreOperatorReport[] }
     };
 }

@@ -43,6 +43,7 @@ export const deviceFigures = {
     device_input_start_ms: "deviceInputStartMs",
     device_file_fill_bytes_per_ms: "deviceFileFillBytesPerMs",
     device_memory_fill_bytes_per_ms: "deviceMemoryFillBytesPerMs",
+    device_memory_pack_bytes_per_ms: "deviceMemoryPackBytesPerMs",
     device_text_ns: "deviceTextNs",
     device_deliver_bytes_per_ms: "deviceDeliverBytesPerMs",
     device_open_ms: "deviceOpenMs",

@@ -292,6 +292,10 @@ export interface Binding extends DeviceBinding {
         keys: NativeKeySpec[],
         options: { sampleRows: number; exactRange: boolean; workers: number }
     ): Promise<NativeKeyStatistics>;
+    /**
+     * Bits that a value of these columns takes where values are packed, by a sample: columns of 1, 2, 4, 8 or 16 bytes.
+     */
+    valueBits(job: JobHandle, source: SourceHandle, columns: number[]): Promise<number[]>;
     /** Estimated pairs of rows with equal keys, from samples of both sides. */
     keyPairs(
         job: JobHandle,

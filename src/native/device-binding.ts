@@ -101,6 +101,7 @@ interface NativeSides {
 export interface NativeOutOfCoreReport {
     rows: number;
     h2dBytes: number;
+    savedBytes: number;
     d2hBytes: number;
     spilledRows: NativeSides;
     /** As packed. */
@@ -128,6 +129,7 @@ export interface NativeOutOfCoreGroupSpec extends Omit<OutOfCoreGroupLayout, "gr
 export interface NativeOutOfCoreGroupReport {
     rows: number;
     h2dBytes: number;
+    savedBytes: number;
     d2hBytes: number;
     partialRows: number;
     chunks: number;

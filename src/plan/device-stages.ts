@@ -71,6 +71,8 @@ export interface UploadStage extends DeviceStageCommon {
     readonly table: number;
     readonly columns: readonly UploadedColumn[];
     readonly bytes: number;
+    /** What is expected to cross the link: fewer bytes where values are packed. */
+    readonly sentBytes: number;
 }
 
 export interface UploadedColumn {

@@ -143,6 +143,8 @@ export interface OutOfCoreGroupStage extends StageCommon {
     readonly frees: readonly number[];
     /** Left out: its rows are the result. */
     readonly holds?: HeldRows;
+    /** Inputs whose values cross the link in as many bits as they need. */
+    readonly packed: readonly number[];
     readonly input: number;
     readonly layout: OutOfCoreGroupLayout;
     readonly sizes: OutOfCoreGroupSizes;

@@ -231,6 +231,8 @@ export interface OutOfCoreStage extends StageCommon {
     readonly frees: readonly number[];
     /** Left out: its rows are the result. */
     readonly holds?: HeldRows;
+    /** Inputs whose values cross the link in as many bits as they need. */
+    readonly packed: readonly number[];
     readonly buildInput: number;
     readonly probeInput: number;
     readonly layout: OutOfCoreLayout;

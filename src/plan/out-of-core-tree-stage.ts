@@ -121,6 +121,8 @@ export interface OutOfCoreTreeStage extends StageCommon {
     /** Left out: its rows are the result. */
     readonly holds?: HeldRows;
     readonly operators: readonly OutOfCoreOperator[];
+    /** Inputs whose values cross the link in as many bits as they need. */
+    readonly packed: readonly number[];
     readonly flows: readonly OutOfCoreFlow[];
     readonly result: OutOfCoreResult;
     /** Columns that no operator hands on: they are gathered by row number when the result is delivered. */

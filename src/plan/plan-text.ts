@@ -3,7 +3,7 @@ import { deviceConstants } from "../model/device-constants.js";
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
 import { printable } from "../printable.js";
 import type { DeviceChoice } from "./device-choice.js";
-import { isOutOfCore } from "./device-stages.js";
+import { isOutOfCore, type UploadStage } from "./device-stages.js";
 import type { GroupParts } from "./group-parts.js";
 import { outOfCoreGroupLines, outOfCoreLines, outOfCoreTreeLines } from "./out-of-core-text.js";
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
@@ -28,6 +28,13 @@ function setLine(set: PartitionSet): string {
     );
 }
 
+/** Bytes of an upload, and what crosses the link of them. */
+function sizeText({ bytes, sentBytes }: UploadStage): string {
+    return sentBytes < bytes
+        ? `${formatBytes(bytes)} as ${formatBytes(sentBytes)}: in as many bits as values need`
+        : formatBytes(bytes);
+}
+
 function source(plan: Plan, stage: PlanStage): string {
     switch (stage.kind) {
         case "partition":
@@ -39,9 +46,12 @@ function source(plan: Plan, stage: PlanStage): string {
         case "arrayJoin":
             return `keys from ${inputName(plan, stage.buildInput)}, rows from ${inputName(plan, stage.probeInput)}`;
         case "upload":
-            return `from ${inputName(plan, stage.input)}: ${stage.columns.length} columns, ${formatBytes(stage.bytes)}`;
+            return `from ${inputName(plan, stage.input)}: ${stage.columns.length} columns, ${sizeText(stage)}`;
         case "deliver":
-            return `about ${formatCount(stage.rowsOut)} rows, ${formatBytes(stage.bytes)}`;
+            return (
+                `about ${formatCount(stage.rowsOut)} rows, ${formatBytes(stage.bytes)}` +
+                (stage.packed ? ", in as many bits as values need" : "")
+            );
         case "deviceJoin": {
             const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
             if (!stage.pieces?.planned) return rows;

@@ -74,8 +74,6 @@ export interface DeviceCompileRequest {
     plain: boolean;
     /** The rows of the join at the root leave the GPU in pieces. */
     inPieces: boolean;
-    /** Values cross the link in as many bits as they need. */
-    packed: boolean;
 }
 
 const offsetBytes = 8;
@@ -163,9 +161,10 @@ export class DeviceDraft {
             columns: slots.map(({ column, decoded }) => ({
                 column,
                 decode: decoded,
-                packed: this.request.packed
+                packed: false
             })),
-            bytes: Math.ceil(rows * rowBytes)
+            bytes: Math.ceil(rows * rowBytes),
+            sentBytes: Math.ceil(rows * rowBytes)
         });
         return table;
     }

@@ -11,7 +11,7 @@ import { nearest, NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { deviceName, isForcedOutOfCore, outOfCoreName } from "./named-algorithm.js";
 import { unknownLimitBytes } from "./streaming/host-memory.js";
-import { deliveryMs, fillingOf, fillMs } from "./streaming/link.js";
+import { deliveryMs, fillMs, packsResults, uploadedColumns } from "./streaming/link.js";
 import { looksUpRows, planOutOfCore } from "./plan-out-of-core.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import type { PlanQuery } from "./plan-search.js";
@@ -133,11 +133,9 @@ function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft): nu
         switch (stage.kind) {
             case "upload": {
                 const input = inputsOf(query.root)[stage.input] as InputInfo;
-                const filling = fillingOf(input, { keys: [], columns: stage.columns }, 0);
-                return (
-                    profile.deviceInputStartMs +
-                    Math.max(stage.bytes / profile.deviceCopyBytesPerMs, fillMs({ workers, profile }, filling))
-                );
+                const { filling } = uploadedColumns(input, stage.columns, { ...query, workers });
+                const linkMs = (stage.bytes * filling.sentShare) / profile.deviceCopyBytesPerMs;
+                return profile.deviceInputStartMs + Math.max(linkMs, fillMs({ workers, profile }, filling));
             }
             case "deviceJoin": {
                 const { predictedMs } = stage.choice;
@@ -187,8 +185,7 @@ function compile(query: PlanQuery, policy: Policy, inPieces = false): DeviceDraf
         policy,
         profile,
         plain: plainDevice,
-        inPieces,
-        packed: packsLink(query)
+        inPieces
     });
     const result = draft.compile();
     if (result === undefined) return draft;
@@ -205,14 +202,9 @@ function compile(query: PlanQuery, policy: Policy, inPieces = false): DeviceDraf
             type
         })),
         bytes: Math.ceil(bytesOf(table)),
-        packed: packsLink(query)
+        packed: false
     });
     return draft;
-}
-
-/** Do values cross the link in as many bits as they need? */
-function packsLink({ debug }: PlanQuery): boolean {
-    return debug.packLink ?? false;
 }
 
 /** Pinned memory that copies of so many bytes want: halves of some MiB for each worker hide the start of a copy. */
@@ -325,6 +317,15 @@ function planWithoutTables(
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
 }
 
+/** A stage that says which values cross the link in as many bits as they need. */
+function withPacking(query: PlanQuery, workers: number, stage: DeviceStageDraft): DeviceStageDraft {
+    if (stage.kind === "deliver") return { ...stage, packed: packsResults(query, workers) };
+    if (stage.kind !== "upload") return stage;
+    const input = inputsOf(query.root)[stage.input] as InputInfo;
+    const { columns, filling } = uploadedColumns(input, stage.columns, { ...query, workers });
+    return { ...stage, columns, sentBytes: Math.ceil(stage.bytes * filling.sentShare) };
+}
+
 /** The plan with all tables in GPU memory. `limitBytes` 0: not known yet. */
 function planInCore(query: PlanQuery, host: Plan, limitBytes: number): DevicePlan | NotOnDevice {
     const policy = query.policy ?? defaultPolicy;
@@ -338,7 +339,7 @@ function planInCore(query: PlanQuery, host: Plan, limitBytes: number): DevicePla
     const { tables, drafts, estimatedBytes } = withPieces(draft, query, limitBytes, policy);
     const workers = host.threads;
     const stages = drafts.map(({ stage, frees }, id): TableStage => ({
-        ...stage,
+        ...withPacking(query, workers, stage),
         id,
         frees,
         live: [],

@@ -103,7 +103,7 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
     const asked = outOfCoreName(node);
     const joinAlgorithm = asked ?? pathAlgorithms[path.runs];
     const chosenBy = asked === undefined ? "planner" : "user";
-    const { way, work, rings, ...decided } = draft;
+    const { way, work, rings, packed, ...decided } = draft;
     const { sizes, predicted, heldBytes } = decided;
     const inputs = inputsOf(node);
     const [build, probe] = [node[sides.build], node[otherSide(sides.build)]];
@@ -129,6 +129,10 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
         buildInput: inputs.indexOf(build.input),
         probeInput: inputs.indexOf(probe.input),
         ...decided,
+        packed: [
+            ...(packed.build ? [inputs.indexOf(build.input)] : []),
+            ...(packed.probe ? [inputs.indexOf(probe.input)] : [])
+        ],
         ...{ path, work, joinAlgorithm, chosenBy }
     };
 }
@@ -191,13 +195,14 @@ function mayCompareWords({ root }: PlanQuery, join: OutOfCoreStage | NotOnDevice
 /** A stage by the numbers that inputs have in the whole query. */
 function inQuery(stage: AnyStage, { inputs }: QueryPart): AnyStage {
     const numberOf = (input: number): number => inputs[input] ?? -1;
+    const packed = stage.packed.map(numberOf);
     switch (stage.kind) {
         case "deviceOutOfCoreJoin":
-            return { ...stage, buildInput: numberOf(stage.buildInput), probeInput: numberOf(stage.probeInput) };
+            return { ...stage, packed, buildInput: numberOf(stage.buildInput), probeInput: numberOf(stage.probeInput) };
         case "deviceOutOfCoreGroupBy":
-            return { ...stage, input: numberOf(stage.input) };
+            return { ...stage, packed, input: numberOf(stage.input) };
         case "deviceOutOfCoreTree":
-            return { ...stage, flows: stage.flows.map((flow) => ({ ...flow, input: numberOf(flow.input) })) };
+            return { ...stage, packed, flows: stage.flows.map((flow) => ({ ...flow, input: numberOf(flow.input) })) };
     }
 }
 

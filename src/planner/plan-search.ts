@@ -12,13 +12,15 @@ import { Estimator } from "./estimates.js";
 import { limitLadder, type PlanLimits } from "./limits.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import { leastMemory, mostMemory, type Phase } from "./pools.js";
-import type { StatisticsById } from "./statistics.js";
+import type { StatisticsById, ValueBits } from "./statistics.js";
 import type { DeviceMemory } from "./streaming/device-memory.js";
 
 export interface PlanQuery {
     root: LogicalNode;
     sink: SinkKind;
     statistics: StatisticsById;
+    /** By a sample of values; left out: nothing is known. */
+    valueBits?: ValueBits;
     machine: MachineInfo;
     profile: MachineProfile;
     /** What operators beyond GPU memory take of it. */

@@ -186,6 +186,12 @@ export interface Policy {
      * 22 ms with 8 MiB for each and 202 ms with 0.6 MiB (H200): what a copy costs beside its bytes is some 25 us.
      */
     readonly deviceStagingBytesPerWorker: number;
+    /** Smaller inputs cross the link as they are: what they take is the start of copies. */
+    readonly devicePackedRowsMin: number;
+    /** Values that take a larger share of their bits than that are not packed. */
+    readonly devicePackedShareMax: number;
+    /** Packing is worth the trouble where the predicted time is at most this share of that without it. */
+    readonly devicePackedGain: number;
     readonly deviceStagingBytesMin: number;
     readonly deviceStagingBytesMax: number;
     /** It takes no larger share of the budget: readers of files hold half as much in each of two buffers. */
@@ -279,6 +285,9 @@ export const defaultPolicy: Policy = Object.freeze({
     devicePerfectRangeMin: deviceConstants.perfectSlotsFree,
     deviceRepeatsSeenMin: 4,
     deviceStagingBytesPerWorker: 8 * 1024 * 1024,
+    devicePackedRowsMin: 256 * 1024,
+    devicePackedShareMax: 0.9,
+    devicePackedGain: 0.97,
     deviceStagingBytesMin: 1024 * 1024,
     deviceStagingBytesMax: 256 * 1024 * 1024,
     deviceStagingShare: 1 / 4,

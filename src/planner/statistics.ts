@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { KeySpec } from "../model/column-type.js";
+import type { ColumnType, KeySpec } from "../model/column-type.js";
 import type { Knobs } from "../model/debug-knobs.js";
 import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Policy } from "./policy.js";
@@ -87,7 +87,32 @@ export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean)
     const sampled = debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
     return forDevice
         ? sampled
-        : { ...sampled, pairSampleRows: 0, deviceRepeatsSeenMin: 0, deviceSampledFromPairs: Infinity };
+        : {
+              ...sampled,
+              pairSampleRows: 0,
+              deviceRepeatsSeenMin: 0,
+              deviceSampledFromPairs: Infinity,
+              devicePackedRowsMin: Infinity
+          };
+}
+
+/** Bits that a value of each column takes on the link, packed; undefined: nobody knows, or it cannot be. */
+export type ValueBits = ReadonlyMap<InputInfo, readonly (number | undefined)[]>;
+
+/** Widths in bytes of values that can be packed (cuda/api/packed_block.hpp). */
+const packedWidths = [1, 2, 4, 8, 16];
+/** Of more columns all others cross the link as they are. */
+const packedColumnsMax = 64;
+
+export function canPack({ layout, byteWidth }: ColumnType): boolean {
+    return layout === "fixed" && packedWidths.includes(byteWidth);
+}
+
+/** Columns of an input of whose values a sample tells how many bits they take; none: all cross the link as they are. */
+export function sampledForBits(input: InputInfo, { devicePackedRowsMin }: Policy): number[] {
+    if (input.source.kind !== "layout" || input.rows < devicePackedRowsMin) return [];
+    const found = input.columns.flatMap(({ type }, column) => (canPack(type) ? [column] : []));
+    return found.slice(0, packedColumnsMax);
 }
 
 /**

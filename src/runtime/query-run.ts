@@ -135,16 +135,18 @@ export class QueryRun {
         const request = runner.planRequest(node, kind, debug, asked.batchRows);
         const policy = runner.samplingPolicy(request.debug, node);
         const known = runner.statistics.known(node, policy);
-        const planner = new QueryPlanner(known === undefined ? request : { ...request, statistics: known });
+        const valueBits = runner.statistics.valueBits(node);
+        const planner = new QueryPlanner(known === undefined ? request : { ...request, statistics: known, valueBits });
         const granted = await this.#admit(planner);
         await this.#openSources();
         if (known !== undefined) return granted;
         const statistics = await runner.statistics.collect(job, node, policy, runner.threads, this.#sources);
         job.check();
-        if (statistics.size === 0) return granted;
+        const sampledBits = runner.statistics.valueBits(node);
+        if (statistics.size === 0 && sampledBits.size === 0) return granted;
         // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
         granted.release();
-        return await this.#admit(new QueryPlanner({ ...request, statistics }));
+        return await this.#admit(new QueryPlanner({ ...request, statistics, valueBits: sampledBits }));
     }
 
     async #admit(planner: QueryPlanner): Promise<Granted> {

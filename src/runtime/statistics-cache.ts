@@ -2,12 +2,14 @@
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { KeySpec, SourceLayout } from "../model/column-type.js";
 import type { SourceHandle } from "../native/binding.js";
-import type { InputInfo, LogicalNode } from "../plan/logical.js";
+import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Policy } from "../planner/policy.js";
 import {
+    sampledForBits,
     wantedPairs,
     wantedStatistics,
     type KeyStatistics,
+    type ValueBits,
     type WantedPairs,
     type WantedStatistics
 } from "../planner/statistics.js";
@@ -49,11 +51,15 @@ export class StatisticsCache {
     /** Keys, whatever sample of them was taken. */
     readonly #disproved = new WeakMap<SourceLayout, Set<string>>();
     /** By the layouts of the left and of the right side, and by their keys. */
+    readonly #bits = new WeakMap<SourceLayout, readonly (number | undefined)[]>();
     readonly #pairs = new WeakMap<SourceLayout, WeakMap<SourceLayout, Map<string, number>>>();
 
     /** Statistics for a query, if none has to be sampled first. */
     public known(root: LogicalNode, policy: Policy): Map<string, KeyStatistics> | undefined {
         const statistics = new Map<string, KeyStatistics>();
+        const bits = this.valueBits(root);
+        const lacksBits = (input: InputInfo): boolean => sampledForBits(input, policy).length > 0 && !bits.has(input);
+        if (inputsOf(root).some(lacksBits)) return undefined;
         for (const wanted of wantedStatistics(root, policy)) {
             const sample = this.#find(wanted);
             if (sample === undefined) return undefined;
@@ -65,6 +71,34 @@ export class StatisticsCache {
             addPairs(statistics, wanted, pairs);
         }
         return statistics;
+    }
+
+    /** Bits that values take where they are packed, as far as they have been sampled. */
+    public valueBits(root: LogicalNode): ValueBits {
+        const found = new Map<InputInfo, readonly (number | undefined)[]>();
+        for (const input of inputsOf(root)) {
+            const bits = input.source.kind === "layout" ? this.#bits.get(input.source.layout) : undefined;
+            if (bits !== undefined) found.set(input, bits);
+        }
+        return found;
+    }
+
+    async #sampleBits(job: Job, input: InputInfo, policy: Policy, open: SourceHandle | undefined): Promise<void> {
+        const columns = sampledForBits(input, policy);
+        if (columns.length === 0) return;
+        const layout = sampledLayout(input);
+        if (this.#bits.has(layout)) return;
+        const handle = open ?? (await job.binding.openSource(job.engine, layout));
+        try {
+            const sampled = await job.binding.valueBits(job.handle, handle, columns);
+            const bits = input.columns.map((_, column) => sampled[columns.indexOf(column)]);
+            this.#bits.set(layout, bits);
+        } catch (error) {
+            if (!isMemoryPressure(error)) throw error;
+            this.#bits.set(layout, []);
+        } finally {
+            if (open === undefined) job.binding.closeSource(handle);
+        }
     }
 
     /** Where the pairs of both relations are kept. */
@@ -105,6 +139,7 @@ export class StatisticsCache {
         open: ReadonlyMap<InputInfo, SourceHandle> = new Map()
     ): Promise<Map<string, KeyStatistics>> {
         const wanted = wantedStatistics(root, policy);
+        await settleAll(inputsOf(root).map((input) => this.#sampleBits(job, input, policy, open.get(input))));
         const found = await settleAll(wanted.map((one) => this.#one(job, one, workers, open.get(one.input))));
         const statistics = new Map<string, KeyStatistics>();
         wanted.forEach(({ id }, i) => {

@@ -180,6 +180,12 @@ void expect_column(const Bytes& memory, uint64_t offset, uint32_t width) {
     }
     Guarded unpacked(rows * width, offset);
     unpack_column(blocks.data(), packed.data(), width, rows, unpacked.data());
+    // What is aligned goes past the caches.
+    Bytes past(rows * width + 128);
+    for (const size_t begin : {size_t{1}, size_t{64 - reinterpret_cast<uintptr_t>(past.data()) % 64}}) {
+        unpack_column(blocks.data(), packed.data(), width, rows, past.data() + begin, true);
+        EXPECT(std::equal(values, values + rows * width, past.data() + begin));
+    }
     EXPECT(std::equal(values, values + rows * width, unpacked.data()));
     EXPECT(unpacked.intact());
 }

@@ -75,7 +75,9 @@ class ChunkOfKeys final : public GpuChunkSource {
     bool next(cuda::Chunk& chunk) override {
         if (given_) return false;
         given_ = true;
-        chunk = {64, keys_, nullptr, {}};
+        chunk = {};
+        chunk.rows = 64;
+        chunk.key = keys_;
         return true;
     }
     void release() noexcept override {}

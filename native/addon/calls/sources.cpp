@@ -12,6 +12,7 @@
 #include "addon/jobs/job_registry.hpp"
 #include "addon/jobs/stage_job.hpp"
 #include "executor/cpu/key_statistics.hpp"
+#include "executor/device/value_bits.hpp"
 #include "transfer/file_table.hpp"
 
 namespace spillway::addon {
@@ -233,6 +234,28 @@ Napi::Value key_pairs_call(const Napi::CallbackInfo& info) {
     });
 }
 
+Napi::Value value_bits_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto source = use_source(info[1]);
+    const auto& types = source->source->columns();
+    std::vector<int32_t> columns;
+    for (const Field& item : Field(info[2], "columns").array()) {
+        columns.push_back(item.int32(0, static_cast<int32_t>(types.size()) - 1));
+        const ColumnType& type = *types[static_cast<size_t>(columns.back())];
+        const bool fits = type.layout == Layout::kFixed && cuda::can_pack(static_cast<uint32_t>(type.byte_width));
+        if (!fits) throw item.error("a column of values of 1, 2, 4, 8 or 16 bytes");
+    }
+    return start_stage(info.Env(), job, [=]() -> Encode {
+        const std::vector<double> bits =
+            sampled_value_bits(*source->source, columns, job->engine->budget, job->control);
+        return [bits](Napi::Env env) -> Napi::Value {
+            auto told = Napi::Array::New(env, bits.size());
+            for (uint32_t i = 0; i < bits.size(); ++i) told.Set(i, bits[i]);
+            return told;
+        };
+    });
+}
+
 }  // namespace
 
 void export_source_calls(Napi::Object exports) {
@@ -250,6 +273,7 @@ void export_source_calls(Napi::Object exports) {
     export_async<source_dictionary>(exports, "sourceDictionary");
     export_async<key_statistics_call>(exports, "keyStatistics");
     export_async<key_pairs_call>(exports, "keyPairs");
+    export_async<value_bits_call>(exports, "valueBits");
 }
 
 }  // namespace spillway::addon

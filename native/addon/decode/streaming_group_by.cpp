@@ -243,6 +243,7 @@ OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32
         if (at >= widths.size()) throw columns.error("a column for each width of the operator");
         side.columns.push_back(decode_chunk_column(item, source, widths[at], at < key_columns));
     }
+    side.packed = fields["packed"].boolean();
     fields.finish();
     if (side.columns.size() != widths.size()) throw columns.error("a column for each width of the operator");
     return side;

@@ -159,6 +159,10 @@ OutOfCoreSide decode_side(const Field& field, const Source& source, const OutOfC
         const size_t at = made.columns.size();
         made.columns.push_back(decode_chunk_column(item, source, widths[at], at < stage.join.key_columns));
     }
+    const Field packed = fields["packed"];
+    made.packed = packed.boolean();
+    if (made.packed && (stage.coherent || stage.baseline))
+        throw packed.error("false for a join whose kernels read chunks");
     fields.finish();
     if (made.columns.size() != widths.size()) throw columns.error("a column for each width of the join");
     return made;

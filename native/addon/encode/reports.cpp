@@ -35,6 +35,7 @@ Napi::Value encode_join_report(Napi::Env env, const cuda::StreamReport& report, 
     auto object = Napi::Object::New(env);
     object.Set("rows", encode_count(env, report.result_rows));
     object.Set("h2dBytes", encode_count(env, report.h2d_bytes));
+    object.Set("savedBytes", encode_count(env, report.saved_bytes));
     object.Set("d2hBytes", encode_count(env, report.d2h_bytes));
     object.Set("spilledRows", encode_sides(env, report.spilled_rows));
     object.Set("spilledBytes", encode_sides(env, report.spilled_bytes));

@@ -27,6 +27,8 @@ namespace spillway {
 namespace {
 
 constexpr const char* kPurpose = "result batches";
+// Batches of so many bytes leave the cache before they are read.
+constexpr uint64_t kPastCachesBytesMin = 1ULL << 20;
 
 // Views are planned but come out as offsets and bytes.
 TypePtr delivered_type(const TypePtr& planned) {
@@ -76,6 +78,7 @@ class TableReader {
         }
     }
     uint64_t sent_bytes() const { return sent_bytes_; }
+    void write_past_caches(bool past) { past_caches_ = past; }
 
   private:
     struct Portion {
@@ -164,7 +167,7 @@ class TableReader {
         const Read& read = portion.read;
         if (portion.blocks != nullptr) {
             const uint64_t values = read.bytes / read.packed_width;
-            unpack_column(portion.blocks, portion.host, read.packed_width, values, read.to);
+            unpack_column(portion.blocks, portion.host, read.packed_width, values, read.to, past_caches_);
             const uint64_t blocks = (values + cuda::kPackedValues - 1) / cuda::kPackedValues;
             for (uint64_t i = 0; i < blocks * cuda::packed_planes(read.packed_width); ++i) {
                 sent_bytes_ += cuda::packed_bytes(portion.blocks[i].bits) + sizeof(cuda::PackedBlock);
@@ -187,6 +190,7 @@ class TableReader {
     LaneStaging staging_;
     std::array<std::vector<Portion>, 2> portions_;
     size_t half_ = 0;
+    bool past_caches_ = false;
     uint64_t sent_bytes_ = 0;
 };
 
@@ -254,6 +258,7 @@ class Delivery {
 
     void send_turns(int worker, StagingMemory& memory) {
         TableReader reader(table_, memory, control_, half_bytes_);
+        reader.write_past_caches(batch_bytes_ >= kPastCachesBytesMin);
         Turn turn(columns_.size());
         for (uint64_t next = next_++; next * turn_rows_ < table_.rows(); next = next_++) {
             control_.check();

@@ -6,6 +6,7 @@
 
 #include "device/gpu_lane.hpp"
 #include "device/gpu_table.hpp"
+#include "device/value_packer.hpp"
 #include "executor/device/staging.hpp"
 #include "model/column_view.hpp"
 
@@ -61,27 +62,6 @@ class TextStream {
     uint64_t area_bytes_ = 0;
     uint8_t* run_ = nullptr;  // taken and not yet sent
     uint64_t run_bytes_ = 0;
-};
-
-// Packs the values of one column of a chunk, a block at a time, whatever the pieces in which they come.
-class ValuePacker {
-  public:
-    explicit ValuePacker(uint32_t width) : width_(width), waiting_(uint64_t{cuda::kPackedValues} * width) {}
-    // words: room for the values as they are; blocks: for all of them.
-    void start(uint8_t* words, cuda::PackedBlock* blocks);
-    void append(const uint8_t* values, uint64_t count);
-    // The last block, if it is not complete.
-    void finish();
-    uint64_t packed_bytes() const { return packed_bytes_; }
-
-  private:
-    void pack(const uint8_t* values, uint64_t count);
-    const uint32_t width_;
-    std::vector<uint8_t> waiting_;
-    uint64_t waiting_count_ = 0;
-    uint8_t* words_ = nullptr;
-    cuda::PackedBlock* blocks_ = nullptr;
-    uint64_t packed_bytes_ = 0;
 };
 
 // Where the rows of a chunk go in the memory of one worker.

@@ -194,6 +194,22 @@ std::vector<const void*> ChunkColumns::columns(const uint8_t* chunk) const {
     return made;
 }
 
+ChunkRows ChunkColumns::rows(uint8_t* chunk, uint64_t at) const {
+    ChunkRows made{chunk + at * key_bytes_, chunk + validity_at_, at, {}};
+    for (const Column& column : columns_) made.columns.push_back(chunk + column.at + at * column.width);
+    return made;
+}
+
+const uint8_t* ChunkColumns::plain_values(size_t column, const std::vector<ColumnView>& views) const {
+    if (column == 0) return plain_ && more_words_ == 0 ? views[keys_[0].view].data : nullptr;
+    const Column& of = columns_[column - 1];
+    const ChunkColumn& from = of.from;
+    if (from.column < 0 || from.validity || from.part != ChunkPart::kWhole || from.distinct) return nullptr;
+    const ColumnView& view = views[of.view];
+    const bool fixed = view.type->layout == Layout::kFixed || view.type->layout == Layout::kDictionary;
+    return fixed && (from.fill == ChunkFill::kNone || view.validity == nullptr) ? view.data : nullptr;
+}
+
 void ChunkColumns::clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows) const {
     if (nullable_) std::memset(chunk + validity_at_ + at / 8, 0, cuda::validity_bytes(rows));
 }
@@ -203,18 +219,20 @@ bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t row
 }
 
 void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, ChunkWriter& writer,
-                         uint8_t* chunk, uint64_t at) const {
-    if (nullable_) write_key_validity(views, rows, chunk + validity_at_, at);
-    if (tuples_) {
-        number_keys(views, rows, writer, chunk + at * key_bytes_);
+                         const ChunkRows& to) const {
+    if (nullable_) write_key_validity(views, rows, to.validity, to.at);
+    if (to.key == nullptr) {
+        SPILLWAY_CHECK(plain_values(0, views) != nullptr);
+    } else if (tuples_) {
+        number_keys(views, rows, writer, to.key);
     } else if (writer.encoder != nullptr) {
-        encode_keys(views, rows, *writer.encoder, chunk + at * key_bytes_);
+        encode_keys(views, rows, *writer.encoder, to.key);
     } else {
-        write_keys(views, rows, writer, chunk, at);
+        write_keys(views, rows, writer, to);
     }
-    for (const Column& column : columns_) {
-        if (column.from.column == kKeyWordColumn) continue;  // it came with the keys
-        write_column(column, views, rows, first_row, writer, chunk + column.at + at * column.width);
+    for (size_t i = 0; i < columns_.size(); ++i) {
+        if (columns_[i].from.column == kKeyWordColumn || to.columns[i] == nullptr) continue;  // it came with the keys
+        write_column(columns_[i], views, rows, first_row, writer, to.columns[i]);
     }
 }
 
@@ -335,13 +353,13 @@ void ChunkColumns::encode_keys(const std::vector<ColumnView>& views, uint64_t ro
     }
 }
 
-void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer, uint8_t* chunk,
-                              uint64_t at) const {
+void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer,
+                              const ChunkRows& to) const {
     if (plain_ && more_words_ == 0) {
-        std::memcpy(chunk + at * key_bytes_, views[keys_[0].view].data, rows * key_bytes_);
+        std::memcpy(to.key, views[keys_[0].view].data, rows * key_bytes_);
         return;
     }
-    uint8_t* const bits = texts_.known_only && nullable_ ? chunk + validity_at_ : nullptr;
+    uint8_t* const bits = texts_.known_only && nullable_ ? to.validity : nullptr;
     uint64_t words[kKeyWordsMax * kKeyRows];
     for (uint64_t done = 0; done < rows; done += kKeyRows) {
         const int64_t count = std::min<int64_t>(kKeyRows, static_cast<int64_t>(rows - done));
@@ -349,10 +367,10 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
         if (keys_.empty()) std::fill_n(words, count, uint64_t{0});
         for (uint32_t w = key_words_; w <= more_words_; ++w) std::fill_n(words + w * kKeyRows, count, uint64_t{0});
         for (size_t k = 0; k < keys_.size(); ++k) {
-            add_key(k, views[keys_[k].view], selection, writer, words, bits, at + done);
+            add_key(k, views[keys_[k].view], selection, writer, words, bits, to.at + done);
         }
         if (null_byte_ >= 0) add_flags(views, selection, words);
-        store_words(words, count, chunk, at + done);
+        store_words(words, count, to, done);
     }
 }
 
@@ -420,25 +438,25 @@ void ChunkColumns::add_text_key(size_t key, const ColumnView& view, const RowSel
     });
 }
 
-void ChunkColumns::store_words(uint64_t* words, int64_t rows, uint8_t* chunk, uint64_t at) const {
+void ChunkColumns::store_words(uint64_t* words, int64_t rows, const ChunkRows& to, uint64_t at) const {
     const auto count = static_cast<size_t>(rows);
     for (uint32_t w = 1; w <= more_words_; ++w) {
         const uint64_t* const word = words + w * kKeyRows;
-        std::memcpy(chunk + columns_[w - 1].at + at * sizeof(uint64_t), word, count * sizeof(uint64_t));
+        std::memcpy(to.columns[w - 1] + at * sizeof(uint64_t), word, count * sizeof(uint64_t));
     }
     for (size_t i = 0; more_words_ > 0 && i < count; ++i) {
         uint64_t mixed = 0;
         for (uint32_t w = more_words_; w > 0; --w) mixed = mix64(words[w * kKeyRows + i] ^ mixed);
         words[i] ^= mixed;
     }
-    uint8_t* const to = chunk + at * key_bytes_;
+    uint8_t* const keys = to.key + at * key_bytes_;
     if (key_bytes_ == sizeof(uint64_t)) {
-        std::memcpy(to, words, count * sizeof(uint64_t));
+        std::memcpy(keys, words, count * sizeof(uint64_t));
         return;
     }
     for (size_t i = 0; i < count; ++i) {
         const auto narrow = static_cast<uint32_t>(words[i]);
-        std::memcpy(to + i * sizeof narrow, &narrow, sizeof narrow);
+        std::memcpy(keys + i * sizeof narrow, &narrow, sizeof narrow);
     }
 }
 

@@ -38,6 +38,14 @@ struct ChunkWriter {
     std::unique_ptr<TextNumbers> texts;  // nullptr: there is no text
 };
 
+// Where rows are written: bits of key validity begin at row `at` of a chunk, values at row 0 of these.
+struct ChunkRows {
+    uint8_t* key = nullptr;
+    uint8_t* validity = nullptr;  // of the chunk
+    uint64_t at = 0;
+    std::vector<uint8_t*> columns;
+};
+
 // Where the columns of one side lie in the memory of a chunk, and how rows of a source get there.
 class ChunkColumns {
   public:
@@ -57,13 +65,23 @@ class ChunkColumns {
         return reinterpret_cast<const uint32_t*>(chunk + validity_at_);
     }
     std::vector<const void*> columns(const uint8_t* chunk) const;
+    // The key, then all columns.
+    size_t value_columns() const { return 1 + columns_.size(); }
+    uint32_t value_width(size_t column) const { return column == 0 ? key_bytes_ : columns_[column - 1].width; }
+    uint64_t value_place(size_t column) const { return column == 0 ? 0 : columns_[column - 1].at; }
+    // Rows [at, ...) of a chunk.
+    ChunkRows rows(uint8_t* chunk, uint64_t at) const;
+    // Values of a view that are those of the chunk's column as they are; nullptr: they have to be written.
+    const uint8_t* plain_values(size_t column, const std::vector<ColumnView>& views) const;
+    bool is_packed() const { return side_.packed; }
 
     // Clears the bits of rows [at, at + rows), before they are written. at: a multiple of 64.
     void clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows) const;
     ChunkWriter writer(MemoryBudget& budget) const;
-    // Rows of the views, of which the first has this number in the source, become rows [at, at + rows) of the chunk.
+    // Rows of the views, of which the first has this number in the source, become these rows. Columns whose place is
+    // nullptr are left out.
     void write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, ChunkWriter& writer,
-               uint8_t* chunk, uint64_t at) const;
+               const ChunkRows& to) const;
     bool all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t rows) const;
 
   private:
@@ -93,8 +111,8 @@ class ChunkColumns {
     std::vector<KeyTuples::Key> tuple_parts() const;
     KeyTuples tuples_with(const KeySpec& spec, const TypePtr& type, size_t view) const;
     void encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder, uint8_t* out) const;
-    void write_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer, uint8_t* chunk,
-                    uint64_t at) const;
+    void write_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer,
+                    const ChunkRows& to) const;
     // Adds the key's values to the words of these rows, [word][kKeyRows]. bits: of rows with a key, of which those
     // whose text has no number are cleared; nullptr: there are none such.
     void add_key(size_t key, const ColumnView& view, const RowSelection& selection, ChunkWriter& writer,
@@ -103,7 +121,8 @@ class ChunkColumns {
                       uint64_t* words, uint8_t* bits, uint64_t at) const;
     // Sets the bits of keys that are NULL.
     void add_flags(const std::vector<ColumnView>& views, const RowSelection& selection, uint64_t* words) const;
-    void store_words(uint64_t* words, int64_t rows, uint8_t* chunk, uint64_t at) const;
+    // `at`: rows behind the first one.
+    void store_words(uint64_t* words, int64_t rows, const ChunkRows& to, uint64_t at) const;
     void write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits, uint64_t at) const;
 
     const OutOfCoreSide side_;

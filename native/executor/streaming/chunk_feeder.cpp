@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "device/value_packer.hpp"
 #include "executor/source_pieces.hpp"
+#include "memory/buffer.hpp"
 
 namespace spillway {
 
@@ -15,13 +17,37 @@ namespace {
 constexpr uint64_t kSliceRows = 64 * 1024;
 constexpr uint64_t kSliceBytesMax = 4ULL << 20;  // of a read, but for a single row
 constexpr uint64_t kRowsPerWord = 64;            // in words of bitmaps
+// Rows that are read at a time where they are packed, so that what has to be written first stays in the L2 cache.
+constexpr uint64_t kPackedReadRows = 8 * 1024;
+
+// Headers of a column of a chunk, of which slices begin with whole blocks.
+uint64_t headers_of(uint64_t chunk_rows, uint32_t width) {
+    return chunk_rows / cuda::kPackedValues * cuda::packed_planes(width);
+}
 
 }  // namespace
 
-ChunkRing::ChunkRing(KeptPinned& pinned, uint64_t slots, uint64_t chunk_bytes) {
+ChunkRing::ChunkRing(KeptPinned& pinned, uint64_t slots, uint64_t chunk_bytes, uint64_t header_bytes) {
     constexpr const char* kPurpose = "chunks on their way to the GPU";
     reservation_ = pinned.reserve(slots * chunk_bytes, kPurpose);
     for (uint64_t i = 0; i < slots; ++i) blocks_.push_back(pinned.device().allocate_pinned(chunk_bytes, kPurpose));
+    if (header_bytes == 0) return;
+    try {
+        headers_reservation_ = pinned.reserve(slots * header_bytes, kPurpose);
+        for (uint64_t i = 0; i < slots; ++i)
+            headers_.push_back(pinned.device().allocate_pinned(header_bytes, kPurpose));
+    } catch (const Error& error) {
+        const bool full = error.code() == ErrorCode::kBudgetTooSmall || error.code() == ErrorCode::kOutOfMemory;
+        if (!full) throw;
+        headers_.clear();  // values go as they are
+    }
+}
+
+uint64_t chunk_header_bytes(const ChunkColumns& columns, uint64_t chunk_rows) {
+    if (!columns.is_packed() || chunk_rows % cuda::kPackedValues != 0) return 0;
+    uint64_t headers = 0;
+    for (size_t c = 0; c < columns.value_columns(); ++c) headers += headers_of(chunk_rows, columns.value_width(c));
+    return headers * sizeof(cuda::PackedBlock);
 }
 
 ChunkFeeder::ChunkFeeder(const ChunkInput& input, const ChunkColumns& columns, ChunkRing& ring, uint64_t chunk_rows,
@@ -33,10 +59,19 @@ ChunkFeeder::ChunkFeeder(const ChunkInput& input, const ChunkColumns& columns, C
       control_(control),
       pause_(std::move(pause)),
       chunk_rows_(chunk_rows),
+      // Slices of a stream begin anywhere.
+      packs_(input.stream == nullptr && ring.headers(0) != nullptr && chunk_header_bytes(columns, chunk_rows) > 0),
       mutex_(input.stream != nullptr ? input.stream->mutex() : own_mutex_),
       changed_(input.stream != nullptr ? input.stream->changed() : own_changed_) {
     slots_.resize(ring.slots());
-    for (size_t i = 0; i < slots_.size(); ++i) slots_[i].columns = columns.columns(ring.data(i));
+    for (size_t i = 0; i < slots_.size(); ++i) {
+        slots_[i].columns = columns.columns(ring.data(i));
+        const cuda::PackedBlock* headers = ring.headers(i);
+        for (size_t c = 0; packs_ && c < columns.value_columns(); ++c) {
+            slots_[i].blocks.push_back(headers);
+            headers += headers_of(chunk_rows, columns.value_width(c));
+        }
+    }
     const std::lock_guard<std::mutex> lock(mutex_);
     if (input.stream != nullptr) {
         input.stream->begin_reading();
@@ -159,36 +194,94 @@ void ChunkFeeder::work() {
     while (enter()) read_part();
 }
 
+// How one worker fills slices of a part.
+class ChunkFeeder::Filling {
+  public:
+    Filling(ChunkFeeder& feeder, const ChunkColumns& columns, Source& source)
+        : feeder_(feeder),
+          columns_(columns),
+          source_(source),
+          reader_(source, columns.read(), feeder.budget_, feeder.control_),
+          writer_(columns.writer(feeder.budget_)) {
+        for (size_t c = 0; feeder.packs_ && c < columns.value_columns(); ++c)
+            packers_.emplace_back(columns.value_width(c));
+        written_.resize(packers_.size());
+    }
+
+    // Rows of the source from `first` on become rows [begin, ...) of the chunk.
+    void fill(uint64_t slot, int64_t first, int64_t rows, uint64_t begin) {
+        uint8_t* const chunk = feeder_.ring_.data(slot);
+        start_packing(slot, begin);
+        const int64_t most = packers_.empty() ? rows : static_cast<int64_t>(kPackedReadRows);
+        uint64_t at = begin;
+        for_pieces(source_, first, first + rows, [&](const Piece& piece) {
+            for (int64_t done = 0; done < piece.rows;) {
+                feeder_.control_.check();
+                const int64_t row = piece.row + done;
+                const int64_t left = std::min(piece.rows - done, most);
+                const int64_t count = reader_.rows_within(piece.batch, row, left, kSliceBytesMax);
+                const uint64_t number =
+                    feeder_.part_.first_row + static_cast<uint64_t>(source_.first_row(piece.batch) + row);
+                const std::vector<ColumnView>& views = reader_.read(piece.batch, row, count);
+                write(views, static_cast<uint64_t>(count), number, columns_.rows(chunk, at));
+                done += count;
+                at += static_cast<uint64_t>(count);
+            }
+        });
+        for (ValuePacker& packer : packers_) packer.finish();
+    }
+
+  private:
+    void start_packing(uint64_t slot, uint64_t begin) {
+        for (size_t c = 0; c < packers_.size(); ++c) {
+            const uint32_t width = columns_.value_width(c);
+            const uint64_t bytes = begin * width;  // before the slice
+            auto* const blocks = const_cast<cuda::PackedBlock*>(feeder_.slots_[slot].blocks[c]);
+            packers_[c].start(feeder_.ring_.data(slot) + columns_.value_place(c) + bytes,
+                              blocks + headers_of(begin, width), bytes / 64);
+        }
+    }
+
+    void write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t number, ChunkRows to) {
+        if (packers_.empty()) return columns_.write(views, rows, number, writer_, to);
+        std::vector<const uint8_t*> values(packers_.size());
+        for (size_t c = 0; c < packers_.size(); ++c) {
+            values[c] = columns_.plain_values(c, views);
+            uint8_t*& place = c == 0 ? to.key : to.columns[c - 1];
+            place = nullptr;
+            if (values[c] != nullptr) continue;
+            written_[c].renew(feeder_.budget_, rows * columns_.value_width(c), "values on their way to the GPU");
+            place = written_[c].data();
+            values[c] = place;
+        }
+        columns_.write(views, rows, number, writer_, to);
+        for (size_t c = 0; c < packers_.size(); ++c) packers_[c].append(values[c], rows);
+    }
+
+    ChunkFeeder& feeder_;
+    const ChunkColumns& columns_;
+    Source& source_;
+    SourceReader reader_;
+    ChunkWriter writer_;
+    std::vector<ValuePacker> packers_;  // empty: nothing is packed
+    std::vector<Buffer> written_;       // values that are packed next
+};
+
 void ChunkFeeder::read_part() {
     const Reading reading(*this);
-    const ChunkColumns& columns = part_columns();
-    SourceReader reader(*part_.source, columns.read(), budget_, control_);
-    ChunkWriter writer = columns.writer(budget_);
-    for (Slice slice; take(slice);) fill(reader, writer, slice);
+    Filling filling(*this, part_columns(), *part_.source);
+    for (Slice slice; take(slice);) fill(filling, slice);
 }
 
-void ChunkFeeder::fill(SourceReader& reader, ChunkWriter& writer, const Slice& slice) {
+void ChunkFeeder::fill(Filling& filling, const Slice& slice) {
     const ChunkColumns& columns = part_columns();
-    Source& source = *part_.source;
     const uint64_t slot = slice.row / chunk_rows_ % slots_.size();
     uint8_t* const to = ring_.data(slot);
     const uint64_t begin = slice.row % chunk_rows_;  // in the chunk
     // What begins inside of a word goes on with a window that an earlier source has begun, and cleared.
     const uint64_t window = std::min(kSliceRows - begin % kSliceRows, chunk_rows_ - begin);
     if (begin % kRowsPerWord == 0) columns.clear_key_validity(to, begin, window);
-    uint64_t at = begin;
-    const auto first = static_cast<int64_t>(slice.row - part_.first_row);  // in the source
-    for_pieces(source, first, first + static_cast<int64_t>(slice.rows), [&](const Piece& piece) {
-        for (int64_t done = 0; done < piece.rows;) {
-            control_.check();
-            const int64_t row = piece.row + done;
-            const int64_t count = reader.rows_within(piece.batch, row, piece.rows - done, kSliceBytesMax);
-            const uint64_t number = part_.first_row + static_cast<uint64_t>(source.first_row(piece.batch) + row);
-            columns.write(reader.read(piece.batch, row, count), static_cast<uint64_t>(count), number, writer, to, at);
-            done += count;
-            at += static_cast<uint64_t>(count);
-        }
-    });
+    filling.fill(slot, static_cast<int64_t>(slice.row - part_.first_row), static_cast<int64_t>(slice.rows), begin);
     control_.rows_in.fetch_add(slice.rows, std::memory_order_relaxed);
     const bool has_null = !columns.all_have_keys(to, begin, slice.rows);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -239,6 +332,10 @@ bool ChunkFeeder::next(cuda::Chunk& chunk) {
     chunk.key = columns_.key(data);
     chunk.key_valid = slot.has_null ? columns_.key_valid(data) : nullptr;
     chunk.columns.assign(slot.columns.begin(), slot.columns.end());
+    if (packs_) {
+        chunk.key_blocks = slot.blocks[0];
+        chunk.column_blocks.assign(slot.blocks.begin() + 1, slot.blocks.end());
+    }
     ++given_;
     return true;
 }

@@ -21,14 +21,24 @@ namespace spillway {
 // Pinned memory of the chunks of one side after the other.
 class ChunkRing {
   public:
-    ChunkRing(KeptPinned& pinned, uint64_t slots, uint64_t chunk_bytes);
+    // header_bytes: for the headers of packed values of a chunk; 0: nothing is packed.
+    ChunkRing(KeptPinned& pinned, uint64_t slots, uint64_t chunk_bytes, uint64_t header_bytes = 0);
     uint64_t slots() const { return blocks_.size(); }
     uint8_t* data(uint64_t slot) const { return static_cast<uint8_t*>(blocks_[slot].data()); }
+    // nullptr: there are none.
+    cuda::PackedBlock* headers(uint64_t slot) const {
+        return headers_.empty() ? nullptr : static_cast<cuda::PackedBlock*>(headers_[slot].data());
+    }
 
   private:
     PinnedReservation reservation_;
+    PinnedReservation headers_reservation_;
     std::vector<PinnedBlock> blocks_;
+    std::vector<PinnedBlock> headers_;
 };
+
+// Bytes of the headers of a chunk's packed values.
+uint64_t chunk_header_bytes(const ChunkColumns& columns, uint64_t chunk_rows);
 
 // The rows of an input as chunks: workers copy slices of its columns into the chunks of a ring, in the order of the
 // rows, while the join takes the chunks that are complete. The sources of a stream are read one after the other, so
@@ -55,6 +65,7 @@ class ChunkFeeder final : public GpuChunkSource {
         uint64_t rows = 0;  // that are there
         bool has_null = false;
         std::vector<const void*> columns;
+        std::vector<const cuda::PackedBlock*> blocks;  // of the key and all columns, where they are packed
     };
     // Rows that a worker copies at a time, all of one source and one chunk.
     struct Slice {
@@ -76,7 +87,8 @@ class ChunkFeeder final : public GpuChunkSource {
     bool take_part(std::unique_lock<std::mutex>& lock);
     bool take(Slice& slice);
     void read_part();
-    void fill(SourceReader& reader, ChunkWriter& writer, const Slice& slice);
+    class Filling;
+    void fill(Filling& filling, const Slice& slice);
     const ChunkColumns& part_columns() const { return part_.own_columns ? *part_.own_columns : columns_; }
     bool at_end() const;
     bool is_ready() const;
@@ -89,6 +101,7 @@ class ChunkFeeder final : public GpuChunkSource {
     JobControl& control_;
     const DevicePause pause_;
     const uint64_t chunk_rows_;
+    const bool packs_;
 
     std::mutex own_mutex_;
     std::condition_variable own_changed_;

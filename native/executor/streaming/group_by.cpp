@@ -43,7 +43,8 @@ class OutOfCoreGroup {
           result_(stage.group, stage.columns, key_flags(), texts_, budget_),
           columns_(chunk_columns()),
           spill_(pinned.reserve(pinned_spill_bytes(stage.group.sizes), "groups that the GPU spills")),
-          ring_(pinned, ring_slots(), columns_.chunk_bytes()) {
+          ring_(pinned, ring_slots(), columns_.chunk_bytes(),
+                chunk_header_bytes(columns_, stage.group.sizes.chunk_rows)) {
         if (sink != nullptr) blocks_.emplace(pinned, result_.form(), *sink, control, pause);
         if (sink == nullptr && stage.key_words > 0) {
             blocks_.emplace(pinned, result_.counted_form(), nowhere_, control, pause);

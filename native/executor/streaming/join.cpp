@@ -50,8 +50,8 @@ class OutOfCore {
           held_columns_{hold(kBuildSide), hold(kProbeSide)},
           held_{held_columns_[kBuildSide].get(), held_columns_[kProbeSide].get()},
           spill_(pinned.reserve(pinned_spill_bytes(stage.join.sizes), "rows that the GPU spills")),
-          ring_(pinned, ring_slots(),
-                std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
+          ring_(pinned, ring_slots(), std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes()),
+                std::max(header_bytes(kBuildSide), header_bytes(kProbeSide))) {
         if (sink != nullptr) blocks_.emplace(pinned, form_of(stage, held_, texts_, budget_), *sink, control, pause);
         disk_ = way_.open(stage.join.sizes.disk_blocks);
         join_ = begin(pinned.device());
@@ -125,6 +125,9 @@ class OutOfCore {
         for (HeldColumns* const held : held_) {
             if (held != nullptr) held->wake();
         }
+    }
+    uint64_t header_bytes(size_t side) const {
+        return chunk_header_bytes(columns_[side], stage_.join.sizes.chunk_rows);
     }
     uint64_t ring_slots() const {
         const uint64_t slots = stage_.join.sizes.chunk_slots + uint64_t{cuda::kHostSlots};

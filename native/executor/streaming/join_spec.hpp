@@ -107,6 +107,9 @@ struct OutOfCoreSide {
     // Byte of all words with a bit per key, 1 = NULL: then every row has a key. -1: there is none.
     int32_t null_byte = -1;
     bool numbered = false;  // group-bys: OutOfCoreKeys::kNumbered and equal NULLs, else kPacked
+    // Keys and columns cross the link in as many bits as they need (api/packed_block.hpp); not for operators whose
+    // kernels read chunks where they lie.
+    bool packed = false;
 };
 
 // The source of a part whose value is the GPU's.

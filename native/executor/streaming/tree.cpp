@@ -36,7 +36,7 @@ class TreeRun {
           columns_(columns_of_flows()),
           held_(hold(sink != nullptr)),
           spill_(pinned.reserve(spill_bytes(), "rows that the GPU spills")),
-          ring_(pinned, ring_slots(), chunk_bytes()),
+          ring_(pinned, ring_slots(), chunk_bytes(), header_bytes()),
           disks_(tree.operators.size()),
           running_(tree.operators.size()) {
         report_.operators.resize(tree.operators.size());
@@ -132,6 +132,14 @@ class TreeRun {
     uint64_t chunk_bytes() const {
         uint64_t bytes = 0;
         for (const ChunkColumns& columns : columns_) bytes = std::max(bytes, columns.chunk_bytes());
+        return bytes;
+    }
+
+    uint64_t header_bytes() const {
+        uint64_t bytes = 0;
+        for (size_t flow = 0; flow < columns_.size(); ++flow) {
+            bytes = std::max(bytes, chunk_header_bytes(columns_[flow], chunk_rows(tree_.flows[flow])));
+        }
         return bytes;
     }
 

@@ -44,8 +44,10 @@ class DeviceLab {
         return await this.request.runtime.generate({ rows: this.request.rows, payload: 0, ...options }, "memory");
     }
 
-    public join(left: Relation, right: Relation, algorithm: JoinAlgorithm): Query {
-        return this.request.runtime.join({ left, right, on: "key", hints: { buildSide: "left" }, algorithm });
+    /** Values cross the link as they are, but for `packLink`. */
+    public join(left: Relation, right: Relation, algorithm: JoinAlgorithm, packLink = false): Query {
+        const hints = { buildSide: "left" } as const;
+        return this.request.runtime.join({ left, right, on: "key", hints, algorithm, debug: { packLink } });
     }
 
     public async phases(query: Query, sink: "count" | "batches" = "batches"): Promise<Phases | undefined> {
@@ -80,13 +82,17 @@ async function starts({ lab }: DeviceLab, query: Query): Promise<Figures> {
  * Copies go at the speed of the faster direction: the other one waits for the threads that make record batches of what
  * comes back. Pinned memory is filled no faster than the rows of uploads come.
  */
-async function copies({ lab }: DeviceLab, query: Query): Promise<Figures> {
+async function copies({ lab }: DeviceLab, query: Query, packed: Query): Promise<Figures> {
     let fillMsPerByte = Infinity;
-    const msPerByte = (report: RunReport): number => {
-        const fillMs = uploadsOf(report).map(
-            ({ device, actualMs }) => (actualMs * report.threads) / positive(movedBytes(device))
+    const uploadMs = (report: RunReport): number =>
+        Math.min(
+            ...uploadsOf(report).map(
+                ({ device, actualMs }) => (actualMs * report.threads) / positive(movedBytes(device))
+            )
         );
-        fillMsPerByte = Math.min(fillMsPerByte, ...fillMs);
+    const packMsPerByte = await lab.best(packed, "count", uploadMs);
+    const msPerByte = (report: RunReport): number => {
+        fillMsPerByte = Math.min(fillMsPerByte, uploadMs(report));
         return Math.min(
             ...report.stages.map(({ device }) => {
                 if (device === undefined || device.algorithm !== undefined) return Infinity;
@@ -97,7 +103,8 @@ async function copies({ lab }: DeviceLab, query: Query): Promise<Figures> {
     const copyMsPerByte = await lab.best(query, "batches", msPerByte);
     return {
         device_copy_bytes_per_ms: measured(1 / positive(copyMsPerByte, 1e-12)),
-        device_memory_fill_bytes_per_ms: measured(1 / positive(fillMsPerByte, 1e-12))
+        device_memory_fill_bytes_per_ms: measured(1 / positive(fillMsPerByte, 1e-12)),
+        device_memory_pack_bytes_per_ms: measured(1 / positive(packMsPerByte, 1e-12))
     };
 }
 
@@ -161,7 +168,7 @@ export async function measureDevice(request: DeviceRequest): Promise<Figures> {
     const opened = await starts(device, nothing);
     tell("copies");
     const build = await device.relation({ key: { ...int32, sparse: true }, payload: columns("b") });
-    const copied = await copies(device, device.join(build, build, "phj-tr"));
+    const copied = await copies(device, device.join(build, build, "phj-tr"), device.join(build, build, "phj-tr", true));
     tell("link");
     const link = { ...(await measureLink(rows, request.settler, request.signal)), ...(await measurePeer()) };
     tell("joins");

@@ -60,7 +60,7 @@ async function ratesOf(
     const rate = async (residentShare: 0 | 1): Promise<number | undefined> => {
         const query = lab.runtime.join({
             ...{ left, right, on: "key", hints: { buildSide: "left" }, algorithm: algorithms[path] },
-            ...{ experiment: { residentShare, ...sizes }, debug: { filter: false } }
+            ...{ experiment: { residentShare, ...sizes }, debug: { filter: false, packLink: false } }
         });
         const ms = await ifPossible(
             async () =>

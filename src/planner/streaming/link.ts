@@ -2,10 +2,13 @@
 import type { MachineProfile } from "../../machine/profile.js";
 import type { KeySpec } from "../../model/column-type.js";
 import { nsPerMs, sumOf } from "../../model/sizes.js";
-import type { InputInfo } from "../../plan/logical.js";
+import type { InputInfo, LogicalColumn } from "../../plan/logical.js";
+import type { UploadedColumn } from "../../plan/device-stages.js";
 import type { SinkKind } from "../../plan/plan.js";
 import { deviceConstants } from "../../model/device-constants.js";
+import type { PlanQuery } from "../plan-search.js";
 import { defaultPolicy } from "../policy.js";
+import { canPack } from "../statistics.js";
 import { isText } from "./chunk-rows.js";
 import { isShortText, isTinyText } from "./short-texts.js";
 import { resultSlots } from "./sizes.js";
@@ -59,6 +62,83 @@ export interface Filling {
     /** What a worker takes for text that is a word of its own, or short enough for a number without that. */
     readonly shortTextsNs: number;
     readonly inMemory: boolean;
+    /** The part of these bytes whose values are packed on the way, and the share of all that crosses the link then. */
+    readonly packedBytes: number;
+    readonly sentShare: number;
+}
+
+/** What decides whether values of inputs are packed. */
+export type LinkFacts = Pick<PlanQuery, "profile" | "policy" | "debug" | "valueBits"> & Pick<Movers, "workers">;
+
+/** A core packed 41 GB/s of values that were in its cache, and 10.5 that came from memory. */
+const cachedPackFactor = 4;
+
+type Packed = Pick<Filling, "packedBytes" | "sentShare">;
+
+/** Share of its bits that a column takes packed; 1: it is not packed, as it would not take clearly fewer. */
+function packedShare(input: InputInfo, column: number, { policy, debug, valueBits }: LinkFacts): number {
+    const { devicePackedRowsMin, devicePackedShareMax } = policy ?? defaultPolicy;
+    const { type } = input.columns[column] as LogicalColumn;
+    const isIndex = type.layout === "dictionary";
+    if (debug.packLink === false || input.streamed || !(isIndex || canPack(type))) return 1;
+    const bits = isIndex ? indexBits(input.dictionaryRows[column] ?? 0) : valueBits?.get(input)?.[column];
+    const share = (bits ?? Infinity) / (8 * (isIndex ? dictionaryIndexBytes : type.byteWidth));
+    if (debug.packLink === true) return Math.min(share, devicePackedShareMax);
+    return share <= devicePackedShareMax && input.rows >= devicePackedRowsMin ? share : 1;
+}
+
+/** Of columns whose values would take clearly fewer bits packed. */
+function packable(input: InputInfo, columns: readonly number[], facts: LinkFacts): Packed {
+    let [bytes, packedBytes, sentBytes] = [0, 0, 0];
+    for (const column of columns) {
+        const columnBytes = input.columnBytes[column] ?? 0;
+        const share = packedShare(input, column, facts);
+        bytes += columnBytes;
+        packedBytes += share < 1 ? columnBytes : 0;
+        sentBytes += columnBytes * share;
+    }
+    return bytes === 0 ? unpacked : { packedBytes, sentShare: sentBytes / bytes };
+}
+
+/** Columns of an upload, with whether their values are packed. */
+export function uploadedColumns(
+    input: InputInfo,
+    columns: readonly UploadedColumn[],
+    facts: LinkFacts
+): { columns: UploadedColumn[]; filling: Filling } {
+    const filling = fillingOf(input, { keys: [], columns }, 0, facts);
+    const packs = ({ column, decode }: UploadedColumn): boolean =>
+        isPacked(filling) && !decode && packedShare(input, column, facts) < 1;
+    return { filling, columns: columns.map((column) => ({ ...column, packed: packs(column) })) };
+}
+
+const dictionaryIndexBytes = 4;
+
+/** Of indices that are all used somewhere in a block, with the header of the block. */
+function indexBits(values: number): number {
+    return Math.ceil(Math.log2(Math.max(2, values))) + 1 / 8;
+}
+
+/** Values are packed where copies take less time then: on a link as fast as memory they take as long as workers. */
+function packedIfFaster(filling: Filling, packed: Packed, { profile, policy, debug, workers }: LinkFacts): Filling {
+    const { devicePackedGain } = policy ?? defaultPolicy;
+    const msOf = (of: Filling): number =>
+        Math.max(fillMs({ workers, profile }, of), (of.bytes * of.sentShare) / profile.deviceCopyInBytesPerMs);
+    const other = { ...filling, ...packed };
+    if (debug.packLink === true || msOf(other) <= msOf(filling) * devicePackedGain) return other;
+    return filling;
+}
+
+export function isPacked({ packedBytes }: Filling): boolean {
+    return packedBytes > 0;
+}
+
+/**
+ * Are values of results packed by the GPU? Workers unpack them as fast as they copy them, so that it costs nothing but
+ * where the link carries more than they take from it.
+ */
+export function packsResults({ profile, debug }: Pick<PlanQuery, "profile" | "debug">, workers: number): boolean {
+    return debug.packLink ?? profile.deviceCopyOutBytesPerMs < 2 * workers * profile.deviceDeliverBytesPerMs;
 }
 
 /** What a side of an operator reads of an input. */
@@ -67,8 +147,14 @@ export interface ReadSide {
     readonly columns: readonly { readonly column: number }[];
 }
 
-/** These columns of an input. What a stream will have is not known before it comes: so many bytes, at least. */
-export function fillingOf(input: InputInfo, side: ReadSide, leastBytes: number): Filling {
+/** Where values lie as they are. */
+const unpacked = { packedBytes: 0, sentShare: 1 } as const;
+
+/**
+ * These columns of an input. What a stream will have is not known before it comes: so many bytes, at least. `facts`:
+ * left out where values cannot be packed.
+ */
+export function fillingOf(input: InputInfo, side: ReadSide, leastBytes: number, facts?: LinkFacts): Filling {
     const nsOf = (key: KeySpec): number => (isShortText(key) ? (shortTextNs[key.width] ?? 0) : tinyTextNs);
     const short = side.keys.filter((key) => isShortText(key) || isTinyText(input, key));
     const others = side.keys.filter((key) => !short.includes(key));
@@ -79,20 +165,26 @@ export function fillingOf(input: InputInfo, side: ReadSide, leastBytes: number):
         return type !== undefined && isText(type);
     });
     const read = columnsOf([...side.keys, ...side.columns]);
-    return {
+    const filling: Filling = {
         bytes: Math.max(leastBytes, sumOf(read.map((column) => input.columnBytes[column] ?? 0))),
         texts: texts.length * input.rows,
         shortTextsNs: sumOf(short.map(nsOf)) * input.rows,
-        inMemory: input.inMemory || input.streamed
+        inMemory: input.inMemory || input.streamed,
+        ...unpacked
     };
+    return facts === undefined ? filling : packedIfFaster(filling, packable(input, read, facts), facts);
 }
 
 /** Time in which workers fill that memory, from the start of the first of them. */
 export function fillMs({ workers, profile }: Pick<Movers, "workers" | "profile">, filling: Filling): number {
-    const { deviceFileFillBytesPerMs, deviceMemoryFillBytesPerMs, deviceTextNs } = profile;
-    const bytesPerMs = filling.inMemory ? deviceMemoryFillBytesPerMs : deviceFileFillBytesPerMs;
+    const { deviceFileFillBytesPerMs, deviceMemoryFillBytesPerMs, deviceMemoryPackBytesPerMs, deviceTextNs } = profile;
+    const { bytes, packedBytes, inMemory } = filling;
+    // What was read from a file is in the cache when it is packed.
+    const readMs = inMemory
+        ? (bytes - packedBytes) / deviceMemoryFillBytesPerMs + packedBytes / deviceMemoryPackBytesPerMs
+        : bytes / deviceFileFillBytesPerMs + packedBytes / (cachedPackFactor * deviceMemoryPackBytesPerMs);
     const textsNs = filling.texts * deviceTextNs + filling.shortTextsNs;
-    return (filling.bytes / bytesPerMs + textsNs / nsPerMs) / workers;
+    return (readMs + textsNs / nsPerMs) / workers;
 }
 
 /**
@@ -140,7 +232,7 @@ export function numberingMs({ workers }: Pick<Movers, "workers">, rows: number, 
 
 /** The same of so many bytes in memory. */
 export function readMs(movers: Pick<Movers, "workers" | "profile">, bytes: number): number {
-    return fillMs(movers, { bytes, texts: 0, shortTextsNs: 0, inMemory: true });
+    return fillMs(movers, { bytes, texts: 0, shortTextsNs: 0, inMemory: true, ...unpacked });
 }
 
 /**

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "cuda/api/packed_block.hpp"
+#include "api/packed_block.hpp"
 
 // Packed columns bit by bit, as api/packed_block.hpp describes them. Each block begins where its values would if they
 // lay as they are.

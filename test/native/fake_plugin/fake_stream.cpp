@@ -7,6 +7,7 @@
 #include "fake_staged_group_by.hpp"
 #include "fake_staged_join.hpp"
 #include "memory_model/stream_memory.hpp"
+#include "test/gpu/support/packed_reference.hpp"
 
 namespace fake {
 
@@ -29,6 +30,7 @@ void Stream::read(int input, const SourceCalls& source, uint32_t key_bytes, cons
     const auto use_oldest = [&] {
         use(taken.front());
         taken.pop_front();
+        if (!unpacked_.empty()) unpacked_.pop_front();
         source.release(source.context);
     };
     for (;;) {
@@ -42,12 +44,40 @@ void Stream::read(int input, const SourceCalls& source, uint32_t key_bytes, cons
         report_.rows[input] += chunk.rows;
         uint64_t bytes = chunk.rows * key_bytes;
         for (const uint32_t width : widths) bytes += chunk.rows * width;
+        const uint64_t sent_bytes = unpack(chunk, key_bytes, widths);
+        report_.saved_bytes += bytes - std::min(bytes, sent_bytes);
+        bytes = sent_bytes;
         if (chunk.key_valid != nullptr) bytes += spillway::cuda::validity_bytes(chunk.rows);
         if (!piped_in_) report_.h2d_bytes += bytes;
         taken.push_back(chunk);
         fail_here(asked);
     }
     while (!taken.empty()) use_oldest();
+}
+
+// Makes the chunk one of values as they are, in memory that stays until it has been used; returns what crossed the
+// link.
+uint64_t Stream::unpack(Chunk& chunk, uint32_t key_bytes, const ColumnWidths& widths) {
+    uint64_t sent = 0;
+    std::vector<std::vector<uint8_t>> columns;
+    const auto column = [&](const void* from, const PackedBlock* blocks, uint32_t width) -> const void* {
+        if (blocks == nullptr) {
+            sent += chunk.rows * width;
+            return from;
+        }
+        const uint64_t count = spillway::gpu_test::packed_blocks(width, chunk.rows);
+        for (uint64_t b = 0; b < count; ++b) sent += spillway::cuda::packed_bytes(blocks[b].bits) + sizeof *blocks;
+        columns.emplace_back(chunk.rows * width);
+        spillway::gpu_test::unpack_reference(blocks, const_cast<void*>(from), width, chunk.rows, columns.back().data());
+        return columns.back().data();
+    };
+    chunk.key = column(chunk.key, chunk.key_blocks, key_bytes);
+    for (size_t c = 0; c < widths.size(); ++c) {
+        const PackedBlock* const blocks = chunk.column_blocks.empty() ? nullptr : chunk.column_blocks[c];
+        chunk.columns[c] = column(chunk.columns[c], blocks, widths[c]);
+    }
+    unpacked_.push_back(std::move(columns));
+    return sent;
 }
 
 bool Stream::spills_to_disk(int input, uint64_t bytes) {

@@ -91,6 +91,7 @@ class Stream {
     // The lock is others' while the caller's code runs, and so is the memory of chunks that have been used.
     template <class Call>
     int32_t call_back(Call call);
+    uint64_t unpack(Chunk& chunk, uint32_t key_bytes, const ColumnWidths& widths);
     void flush();
     void close_oldest();
 
@@ -101,6 +102,7 @@ class Stream {
     uint64_t pending_rows_ = 0;
     std::deque<Window> open_;
     int closed_windows_ = 0;
+    std::deque<std::vector<std::vector<uint8_t>>> unpacked_;  // columns of chunks that were taken
     bool piped_in_ = false;
     bool piped_out_ = false;
 };

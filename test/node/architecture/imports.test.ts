@@ -86,7 +86,7 @@ const onDevice = ["api", "policy", "device", "primitive"];
 const packed = [...onDevice, "radix_partition"];
 const joined = [...packed, "materialize"];
 const groups = [...packed, "group_by/plan", "group_by/tables"];
-const streamed = [...joined, "tier", "memory_model", "stream"];
+const streamed = [...joined, "tier", "link", "memory_model", "stream"];
 const indexed = [...streamed, "row_index"];
 const cudaRooms: Record<string, readonly string[]> = {
     policy: [],
@@ -126,7 +126,7 @@ const cudaRooms: Record<string, readonly string[]> = {
     relation: [...joined, "equi_join", "group_by", "group_by/plan", "group_by/sorted"],
     // The memory of operators follows from the sizes of the rooms below them.
     memory_model: ["api", "policy", "radix_partition", "far_partition", "hash_join"],
-    stream: [...joined, "tier", "memory_model"],
+    stream: [...joined, "tier", "link", "memory_model"],
     row_index: streamed,
     staged_join: indexed,
     staged_group_by: [...streamed, "group_by", "group_by/plan", "group_by/sorted"],

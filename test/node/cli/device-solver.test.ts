@@ -83,6 +83,7 @@ const nowhere = [
     "input",
     "file",
     "memory_fill",
+    "memory_pack",
     "text",
     "deliver",
     "peer",

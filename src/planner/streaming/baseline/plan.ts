@@ -72,6 +72,7 @@ export function baselineDraft(facts: JoinFacts, algorithm: BaselineJoinAlgorithm
         filter: noneHere,
         heldBytes: load.heldBytes,
         rings: ringBytes(memory, sizes),
+        packed: { build: false, probe: false },
         work: workOf(baseline, sizes, estimator.of(node[sides.build]).rows),
         way: ways[algorithm]
     };

@@ -113,6 +113,7 @@ export function coherentDraft(facts: JoinFacts): JoinDraft {
         filter: noFilter(query.debug.filter),
         heldBytes: load.heldBytes,
         rings: ringBytes(request.memory, sizes),
+        packed: { build: false, probe: false },
         work: { ...workOf(request, chosen, estimator.of(node[sides.build]).rows), turns },
         way: `partitioned by kernels in GPU${shares.peer > 0 ? ", a peer's" : ""} and host memory`
     };

@@ -9,7 +9,7 @@ import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
-import { fillingOf, outOfCoreStartMs } from "../link.js";
+import { fillingOf, isPacked, outOfCoreStartMs } from "../link.js";
 import { isShortText } from "../short-texts.js";
 import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
 import { moreKeyWords, withShortTexts } from "./keys.js";
@@ -90,9 +90,10 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const spilledBytes = spilledRows * request.packedBytes;
     const hasShortTexts = layout.side.keys.some(isShortText);
     const leastBytes = node.child.input.streamed ? rows * memory.rowBytes : 0;
+    const filling = fillingOf(node.child.input, layout.side, leastBytes, { ...query, workers: host.threads });
     const predicted = predictGroups({
         ...{ layout, memory, rows, sink, profile },
-        filling: fillingOf(node.child.input, layout.side, leastBytes),
+        filling,
         distinctKeys: Math.min(rows, groups),
         distinctTexts: node.keys.length === 1 && !layout.side.numbered && !hasShortTexts ? Math.min(rows, groups) : 0,
         ...{ isManyKeys: groups > sizes.chunkRows / 2, differentShare: differentShare(statistics), sizes },
@@ -124,6 +125,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         predictedMs: predicted.readMs + predicted.residentMs + predicted.spilledMs + outOfCoreStartMs,
         predictedSpillBytes: predicted.diskBytes,
         input: 0,
+        packed: isPacked(filling) ? [0] : [],
         ...{ layout, sizes, predicted, deviceBytes: memory.of(sizes).deviceBytes },
         path: { wanted: "staged", runs: "staged", reason: "group-bys have no other" },
         work: { histogram: "none", streams: ["chunks in", "kernels", "spilled rows out", "results out"] }

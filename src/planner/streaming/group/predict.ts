@@ -124,7 +124,7 @@ export function lookUps({ side }: OutOfCoreGroupLayout): number {
 export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
     const { layout, rows, groups, spilledBytes, peerBytes, diskBytes, spilledShare, profile } = load;
     const { group } = layout;
-    const inputBytes = rows * inputRowBytes(group.keyBytes, group.widths, group.nullGroup);
+    const inputBytes = rows * inputRowBytes(group.keyBytes, group.widths, group.nullGroup) * load.filling.sentShare;
     const resultBytes = groups * load.memory.resultRowBytes;
     const result = delivered(load);
     const outMs = (share: number, bytesIn: number, peerIn: number): number =>

@@ -140,6 +140,8 @@ export interface JoinDraft {
     /** Pinned memory of the host. */
     readonly rings: Rings;
     readonly work: OutOfCoreJoinWork;
+    /** Sides whose values cross the link in as many bits as they need. */
+    readonly packed: { readonly build: boolean; readonly probe: boolean };
     /** For people: where its partitions are. */
     readonly way: string;
 }
@@ -166,8 +168,8 @@ export function sizeRequestOf({ query, host, node, limitBytes }: JoinFacts, load
     };
 }
 
-/** What a join of that layout has to move. */
-export function loadOf(facts: JoinFacts, costed: CostedLayout): JoinLoad {
+/** What a join of that layout has to move. `mayPack`: of kernels that do not read chunks where they lie. */
+export function loadOf(facts: JoinFacts, costed: CostedLayout, mayPack = false): JoinLoad {
     const { layout } = costed;
     const { query, host, node, sides, estimator } = facts;
     const by = { build: sides.build, probe: otherSide(sides.build) } as const;
@@ -186,7 +188,8 @@ export function loadOf(facts: JoinFacts, costed: CostedLayout): JoinLoad {
         const widths = role === "build" ? layout.join.buildWidths : layout.join.probeWidths;
         const leastBytes = rowsOf(by[role]) * inputRowBytes(layout.join.keyBytes, widths, false);
         const { streamed } = node[by[role]].input;
-        return fillingOf(node[by[role]].input, layout[role], streamed ? leastBytes : 0);
+        const link = mayPack ? { ...query, workers: host.threads } : undefined;
+        return fillingOf(node[by[role]].input, layout[role], streamed ? leastBytes : 0, link);
     };
     return {
         layout,

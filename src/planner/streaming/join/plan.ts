@@ -5,6 +5,7 @@ import type { Estimator } from "../../estimates.js";
 import { expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
 import { sortPassBits } from "../shared-memory.js";
 import { chooseFilter, noFilter, type FilterDraft } from "./filter.js";
+import { isPacked } from "../link.js";
 import { layoutOf, loadOf, sizeRequestOf, type InputJoin, type JoinDraft, type JoinFacts } from "./facts.js";
 import { packedRowBytes, predictOutOfCore, usualRadixBits, type JoinLoad } from "./predict.js";
 import { chooseSizes, ringBytes, spilledBytes, type SizeRequest } from "./sizes.js";
@@ -61,7 +62,7 @@ export function stagedDraft(facts: JoinFacts): JoinDraft {
     const by = { build: sides.build, probe: otherSide(sides.build) } as const;
     const costed = layoutOf(facts);
     const { layout } = costed;
-    const load = loadOf(facts, costed);
+    const load = loadOf(facts, costed, true);
     const asked = sizeRequestOf(facts, load);
     const { memory } = asked;
     const packed = (role: "build" | "probe"): number => {
@@ -85,6 +86,7 @@ export function stagedDraft(facts: JoinFacts): JoinDraft {
         deviceBytes: memory.of(sizes).deviceBytes,
         heldBytes: load.heldBytes,
         rings: ringBytes(memory, sizes),
+        packed: { build: isPacked(load.filling.build), probe: isPacked(load.filling.probe) },
         work: workOf(layout.join, sizes, estimator.of(node[sides.build]).rows),
         way: `partitioned in GPU memory, spilled to ${spilledTo(predicted)}`
     };

@@ -96,7 +96,7 @@ export function phaseParts(load: JoinLoad) {
     const { join } = layout;
     const inputOf = (side: "build" | "probe"): number => {
         const widths = side === "build" ? join.buildWidths : join.probeWidths;
-        return rows[side] * inputRowBytes(join.keyBytes, widths, load.keyBits[side]);
+        return rows[side] * inputRowBytes(join.keyBytes, widths, load.keyBits[side]) * load.filling[side].sentShare;
     };
     const resultBytes = rows.result * load.memory.resultRowBytes;
     const gatherMs = (rows.result * load.gatherNs) / nsPerMs / load.workers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { nsPerMs, sumOf } from "../../../model/sizes.js";
-import { inputsOf, type LogicalNode } from "../../../plan/logical.js";
+import { inputsOf, type InputInfo, type LogicalNode } from "../../../plan/logical.js";
 import type { OutOfCoreTreePrediction, OutOfCoreTreeStage } from "../../../plan/out-of-core-tree-stage.js";
 import type { Plan } from "../../../plan/plan.js";
 import { arrowRowBytes, Estimator } from "../../estimates.js";
@@ -9,10 +9,10 @@ import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { gatherNs, heldBytes } from "../join/gather.js";
 import { freeHostBytes, hostShare, isKept, tablesFactor } from "../host-memory.js";
-import { outOfCoreStartMs } from "../link.js";
+import { fillingOf, isPacked, outOfCoreStartMs, type Filling } from "../link.js";
 import { ringsOf } from "../sizes.js";
 import { spilledTo } from "../spill.js";
-import { predictTree } from "./predict.js";
+import { flowBytes, predictTree } from "./predict.js";
 import { treeLayout, type TreeLayout } from "./row-layout.js";
 import { chooseTreeSizes, mostTreeHostBytes, treeDeviceBytes, type SizedOperator, type TreeFacts } from "./sizes.js";
 
@@ -109,8 +109,14 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const all = chooseTreeSizes(facts, { limitBytes, hostBytes, peerBytes: query.peerBytes ?? 0 });
     const gatherMs = (result.rows * gatherRowNs(layout, { query, all })) / nsPerMs / host.threads;
     const shared = gatherMs > 0 ? {} : { sharedColumns: root.columns.length };
+    const inputs = inputsOf(root);
+    const fillings = layout.flows.map((flow) => {
+        const input = inputs[flow.input] as InputInfo;
+        const leastBytes = input.streamed ? flowBytes(flow, all) : 0;
+        return fillingOf(input, flow.side, leastBytes, { ...query, workers: host.threads });
+    });
     const predicted = predictTree({
-        ...{ operators: all, flows: layout.flows, inputs: inputsOf(root), sink, profile, heldBytes },
+        ...{ operators: all, flows: layout.flows, fillings, sink, profile, heldBytes },
         result: { bytes: arrowBytes, gatherMs, ...shared },
         workers: host.threads
     });
@@ -133,6 +139,9 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         predictedSpillBytes: predicted.diskBytes,
         operators: all.map(({ sized }) => sized),
         flows: layout.flows,
+        packed: [
+            ...new Set(layout.flows.filter((_, at) => isPacked(fillings[at] as Filling)).map(({ input }) => input))
+        ],
         result: layout.result,
         gathered: layout.gathered,
         heldBytes,

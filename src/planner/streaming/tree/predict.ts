@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { nsPerMs, sumOf } from "../../../model/sizes.js";
-import type { InputInfo } from "../../../plan/logical.js";
 import type { KeySpec } from "../../../model/column-type.js";
 import { otherSide } from "../../join-sides.js";
 import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
 import { inputRowBytes } from "../chunk-rows.js";
-import { deliveryMs, deliveryWorkMs, fillingOf, fillMs, linkMs, readMs } from "../link.js";
+import { deliveryMs, deliveryWorkMs, fillMs, linkMs, readMs } from "../link.js";
 import type { Delivered, Filling, Movers, PeerBytes } from "../link.js";
 import { expectedOnDisk, expectedOnPeer } from "../spill.js";
 import type { SizedOperator, TreeSizes } from "./sizes.js";
@@ -13,7 +12,8 @@ import type { SizedOperator, TreeSizes } from "./sizes.js";
 export interface TreeLoad extends Movers {
     readonly operators: readonly SizedOperator[];
     readonly flows: readonly OutOfCoreFlow[];
-    readonly inputs: readonly InputInfo[];
+    /** Of each flow. */
+    readonly fillings: readonly Filling[];
     /** No bytes where rows are counted. */
     readonly result: Delivered;
     /** Bytes of columns that are gathered and have to be read first. */
@@ -58,7 +58,8 @@ function mayBeNull({ operator }: SizedOperator, input: number, { column }: KeySp
     return node[input === 0 ? sides.build : otherSide(sides.build)].columns[column]?.type.nullable === true;
 }
 
-function inBytesOf({ steps, side }: OutOfCoreFlow, { operators }: TreeLoad): number {
+/** Bytes that a flow brings to its first operator. */
+export function flowBytes({ steps, side }: OutOfCoreFlow, operators: readonly SizedOperator[]): number {
     const [first] = steps;
     const to = operators[first?.operator ?? -1];
     if (first === undefined || to === undefined) return 0;
@@ -100,11 +101,10 @@ function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
     const passed = flow.steps.map(({ operator, input }) => ({ of: load.operators[operator], input }));
     const spilled = passed.map(({ of, input }) => of?.spilledBytes[input] ?? 0);
     const ended = passed.filter(({ of, input }) => of !== undefined && input === of.rowsIn.length - 1);
-    const inBytes = inBytesOf(flow, load);
-    const input = load.inputs[flow.input] as InputInfo;
+    const filling = load.fillings[at] as Filling;
     return {
-        inBytes,
-        filling: fillingOf(input, flow.side, input.streamed ? inBytes : 0),
+        inBytes: flowBytes(flow, load.operators) * filling.sentShare,
+        filling,
         outBytes: sumOf(spilled),
         pipedChunks: sumOf(passed.slice(1).map(({ of, input }) => chunksOf(of, input))),
         pipedMs: sumOf(passed.slice(1).map(({ of, input }) => pipedRowsMs(of, input))),
