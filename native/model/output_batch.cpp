@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "model/output_batch.hpp"
 
+#include <algorithm>
+#include <cstring>
+
+#include "base/bitmap.hpp"
+
 namespace spillway {
 
 namespace {
@@ -11,7 +16,84 @@ uint64_t column_bytes(const OutputColumn& column) {
     return bytes;
 }
 
+// Shortens a buffer; what lies behind it up to a multiple of 64 bytes is zero, as in those of whole batches.
+void cut_buffer(Buffer& buffer, uint64_t bytes) {
+    if (bytes >= buffer.size()) return;
+    const uint64_t end = std::min((bytes + 63) / 64 * 64, buffer.capacity());
+    std::memset(buffer.data() + bytes, 0, end - bytes);
+    buffer.set_size(bytes);
+}
+
+void cut_bits(Buffer& buffer, int64_t bits) {
+    if (buffer.empty()) return;
+    cut_buffer(buffer, static_cast<uint64_t>(bitmap_bytes(bits)));
+    if (bits % 8 != 0) buffer.data()[bits / 8] &= static_cast<uint8_t>((1u << (bits % 8)) - 1);
+}
+
+int64_t offset_at(const Buffer& offsets, int32_t width, int64_t index) {
+    if (offsets.empty()) return 0;
+    int64_t value = 0;  // little-endian
+    std::memcpy(&value, offsets.data() + index * width, static_cast<size_t>(width));
+    return value;
+}
+
+void cut_column(OutputColumn& column, int64_t rows);
+
+void cut_values(OutputColumn& column, int64_t rows) {
+    const ColumnType& type = *column.type;
+    const auto count = static_cast<uint64_t>(rows);
+    switch (type.layout) {
+        case Layout::kNull:
+            return;
+        case Layout::kBool:
+            return cut_bits(column.data, rows);
+        case Layout::kFixed:
+            return cut_buffer(column.data, count * static_cast<uint64_t>(type.byte_width));
+        case Layout::kDictionary:
+            return cut_buffer(column.data, count * sizeof(int32_t));
+        case Layout::kBinary:
+        case Layout::kView: {  // views come out as kBinary with 4-byte offsets
+            const int32_t width = type.layout == Layout::kView ? 4 : type.byte_width;
+            cut_buffer(column.data, static_cast<uint64_t>(offset_at(column.offsets, width, rows)));
+            return cut_buffer(column.offsets, (count + 1) * static_cast<uint64_t>(width));
+        }
+        case Layout::kList:
+            cut_column(column.children[0], offset_at(column.offsets, type.byte_width, rows));
+            return cut_buffer(column.offsets, (count + 1) * static_cast<uint64_t>(type.byte_width));
+        case Layout::kFixedList:
+            return cut_column(column.children[0], rows * type.list_size);
+        case Layout::kUnionSparse:
+            cut_buffer(column.data, count);
+            [[fallthrough]];
+        case Layout::kStruct:
+            for (OutputColumn& child : column.children) cut_column(child, rows);
+            return;
+        case Layout::kUnionDense:  // no row refers to the rest of the children
+            cut_buffer(column.data, count);
+            return cut_buffer(column.offsets, count * sizeof(int32_t));
+    }
+}
+
+void cut_column(OutputColumn& column, int64_t rows) {
+    if (rows >= column.length) return;
+    cut_values(column, rows);
+    column.length = rows;
+    cut_bits(column.validity, rows);
+    if (column.type->layout == Layout::kNull) {
+        column.null_count = rows;
+    } else if (column.null_count > 0) {
+        column.null_count = 0;
+        for (int64_t i = 0; i < rows; ++i) column.null_count += get_bit(column.validity.data(), i) ? 0 : 1;
+    }
+}
+
 }  // namespace
+
+void cut_batch(OutputBatch& batch, int64_t rows) {
+    if (rows >= batch.rows) return;
+    batch.rows = rows;
+    for (OutputColumn& column : batch.columns) cut_column(column, rows);
+}
 
 uint64_t OutputBatch::bytes() const {
     uint64_t bytes = 0;

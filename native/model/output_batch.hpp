@@ -30,6 +30,9 @@ struct OutputBatch {
     uint64_t bytes() const;  // sum over all buffers
 };
 
+// Keeps the first rows, at most as many as there are. Buffers keep their memory.
+void cut_batch(OutputBatch& batch, int64_t rows);
+
 ColumnView view_of(const OutputColumn& column);  // borrowed; valid while the column lives
 
 // Does a column of a result batch have the layout that the plan says? Views are planned but come out as kBinary.

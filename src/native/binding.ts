@@ -394,6 +394,12 @@ export interface Binding extends DeviceBinding {
     finishFileSink(job: JobHandle, sink: SinkHandle, footer: Uint8Array): Promise<string>;
     /** Rows become input of `partitions` (a following join or group-by) without a copy through JS. */
     createPartitionSink(job: JobHandle, partitions: PartitionsHandle, batchBytes: number): SinkHandle;
+    /**
+     * No more than so many rows go to the sink: the stage that gives them ends as soon as it has, well, and reports no
+     * more than their number. `allOrNone`: the sink gets none of them before the last one is there, and of fewer none;
+     * it then stays open for another stage, before which this is called again.
+     */
+    limitSink(sink: SinkHandle, rows: number, allOrNone: boolean): void;
     /** Drops what has not been delivered; a file that was not finished disappears. */
     closeSink(sink: SinkHandle): void;
 

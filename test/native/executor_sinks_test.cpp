@@ -8,6 +8,7 @@
 #include "executor/cpu/partition.hpp"
 #include "executor/sinks/count_sink.hpp"
 #include "executor/sinks/file_sink.hpp"
+#include "executor/sinks/limit_sink.hpp"
 #include "executor/sinks/queue_sink.hpp"
 #include "support/output_columns.hpp"
 #include "support/temporary_folder.hpp"
@@ -232,4 +233,79 @@ TEST(partition_sink_refuses_batches_of_other_columns) {
     sink.push(0, batch_of(numbers(), texts()));  // views are planned, and come out as plain texts
     partitioner.finish();
     EXPECT_EQ(rows.total_rows(), uint64_t{2});
+}
+
+TEST(limit_sink_gives_no_more_rows_than_are_wanted_and_all_of_these) {
+    MemoryBudget budget(1 << 24);
+    JobControl control;
+    auto counted = std::make_unique<CountSink>(control);
+    const CountSink& count = *counted;
+    LimitSink sink(std::move(counted), 1000, false, control);
+    EXPECT_EQ(sink.batch_size().rows, int64_t{1000});
+    std::atomic<int> stopped{0};
+    parallel_run(4, [&](int worker) {
+        try {
+            for (;;) sink.push(worker, one_column(budget, 7));
+        } catch (const Error& error) {
+            EXPECT(error.code() == ErrorCode::kAborted);
+            EXPECT(sink.ended_well());
+            ++stopped;
+        }
+    });
+    EXPECT_EQ(stopped.load(), 4);
+    EXPECT_EQ(count.total(), uint64_t{1000});
+    EXPECT_EQ(budget.used(), uint64_t{0});
+}
+
+TEST(limit_sink_waits_for_rows_that_others_have_claimed) {
+    MemoryBudget budget(1 << 24);
+    JobControl control;
+    auto held = std::make_unique<QueueSink>(BatchSize{1024}, 1, control);
+    QueueSink& queue = *held;
+    LimitSink sink(std::move(held), 15, false, control);
+    sink.push(0, one_column(budget, 5));
+    std::atomic<int> stopped{0};
+    const auto give = [&](int64_t rows) {
+        try {
+            sink.push(0, one_column(budget, rows));
+        } catch (const Error&) {
+            ++stopped;
+        }
+    };
+    std::thread blocked([&] { give(20); });
+    while (sink.ended_well() || stopped.load() > 0) sleep_ms(1);
+    sleep_ms(20);
+    std::thread late([&] { give(30); });
+    sleep_ms(80);
+    EXPECT_EQ(stopped.load(), 0);
+    EXPECT_EQ(queue.try_pop()->rows, int64_t{5});
+    blocked.join();
+    late.join();
+    EXPECT_EQ(stopped.load(), 2);
+    auto cut = queue.try_pop();
+    EXPECT_EQ(cut->rows, int64_t{10});
+    EXPECT_EQ(cut->columns[0].length, int64_t{10});
+    EXPECT_EQ(cut->columns[0].data.size(), uint64_t{80});
+    EXPECT(!queue.try_pop().has_value());
+}
+
+TEST(limit_sink_may_give_all_rows_or_none) {
+    MemoryBudget budget(1 << 24);
+    JobControl control;
+    auto held = std::make_unique<QueueSink>(BatchSize{1024}, 8, control);
+    QueueSink& queue = *held;
+    LimitSink sink(std::move(held), 15, true, control);
+    sink.push(0, one_column(budget, 14));
+    EXPECT(sink.keeps_sink_open());
+    EXPECT(!queue.try_pop().has_value());
+    EXPECT_ERROR(kAborted, sink.push(0, one_column(budget, 14)));
+    EXPECT(sink.ended_well() && !sink.keeps_sink_open());
+    EXPECT_EQ(queue.try_pop()->rows, int64_t{14});
+    EXPECT_EQ(queue.try_pop()->rows, int64_t{1});
+    sink.begin(3, true);
+    sink.push(0, one_column(budget, 2));
+    EXPECT(sink.keeps_sink_open());
+    sink.begin(1, false);
+    EXPECT_ERROR(kAborted, sink.push(0, one_column(budget, 2)));
+    EXPECT_EQ(queue.try_pop()->rows, int64_t{1});
 }

@@ -149,6 +149,22 @@ Napi::Value create_partition_sink(const Napi::CallbackInfo& info) {
     return share_sink(info.Env(), std::move(handle));
 }
 
+// Before a stage has the sink; once more where another stage takes the place of one that has failed.
+Napi::Value limit_sink(const Napi::CallbackInfo& info) {
+    const auto handle = get_handle<SinkHandle>(info[0]);
+    const uint64_t rows = Field(info[1], "rows").count();
+    const bool all_or_none = Field(info[2], "allOrNone").boolean();
+    const auto lease = Lease::take(handle, "sink");
+    if (handle->limit != nullptr) {
+        handle->limit->begin(rows, all_or_none);
+    } else {
+        auto limit = std::make_unique<LimitSink>(std::move(handle->sink), rows, all_or_none, handle->job->control);
+        handle->limit = limit.get();
+        handle->sink = std::move(limit);
+    }
+    return info.Env().Undefined();
+}
+
 Napi::Value close_sink(const Napi::CallbackInfo& info) {
     const auto sink = box_of<SinkHandle>(info[0]).value;
     if (sink && sink->delivery) sink->delivery->abandon(info.Env());
@@ -169,6 +185,7 @@ void export_sink_calls(Napi::Object exports) {
     export_sync<file_blocks>(exports, "fileBlocks");
     export_async<finish_file_sink>(exports, "finishFileSink");
     export_sync<create_partition_sink>(exports, "createPartitionSink");
+    export_sync<limit_sink>(exports, "limitSink");
     export_sync<close_sink>(exports, "closeSink");
 }
 

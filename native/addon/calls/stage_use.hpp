@@ -4,9 +4,12 @@
 #include <napi.h>
 
 #include <memory>
+#include <optional>
+#include <type_traits>
 #include <vector>
 
 #include "addon/encode/encode.hpp"
+#include "addon/jobs/addon_error.hpp"
 #include "addon/jobs/handles.hpp"
 #include "addon/jobs/stage_job.hpp"
 #include "executor/dictionary_batch.hpp"
@@ -46,6 +49,18 @@ inline bool leaves_sink_open(const Error& error) {
     return false;
 }
 
+// What a stage tells that was stopped because its rows were all that were wanted: their number, and nothing else.
+template <class Result>
+void set_rows(Result& result, uint64_t rows) {
+    if constexpr (std::is_integral_v<Result>) {
+        result = static_cast<Result>(rows);
+    } else if constexpr (std::is_same_v<Result, cuda::StreamReport>) {
+        result.result_rows = rows;
+    } else {
+        result.rows = rows;
+    }
+}
+
 // Runs a stage that writes to a sink; encode(env, result) makes its result.
 template <class Stage, class EncodeResult>
 Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, const StageSink& sink, Stage stage,
@@ -54,12 +69,13 @@ Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, con
         decltype(stage(*sink)) result{};
         try {
             result = stage(*sink);
-        } catch (const Error& error) {
-            if (!leaves_sink_open(error)) sink.end();
-            throw;
         } catch (...) {
-            sink.end();
-            throw;
+            const std::optional<uint64_t> rows = sink.rows_at_limit();
+            if (!rows) {
+                if (!leaves_sink_open(current_error())) sink.end();
+                throw;
+            }
+            set_rows(result, *rows);
         }
         sink.end();
         return [result, encode](Napi::Env js) { return encode(js, result); };

@@ -89,7 +89,9 @@ Napi::Value encode_tree_report(Napi::Env env, const OutOfCoreTreeReport& report,
         const size_t partitions = size_t{1} << sizes_of(operators[i]).radix_bits;
         const bool is_join = join_of(operators[i]) != nullptr;
         const auto encode = is_join ? encode_join_report : encode_group_report;
-        reports.Set(static_cast<uint32_t>(i), encode(env, report.operators[i], partitions));
+        // A tree that was stopped at the last row that was wanted reports nothing else.
+        const cuda::StreamReport& done = i < report.operators.size() ? report.operators[i] : cuda::StreamReport{};
+        reports.Set(static_cast<uint32_t>(i), encode(env, done, partitions));
     }
     auto object = Napi::Object::New(env);
     object.Set("rows", encode_count(env, report.rows));

@@ -55,7 +55,14 @@ StageSink::StageSink(std::shared_ptr<SinkHandle> handle)
     }
 }
 
+std::optional<uint64_t> StageSink::rows_at_limit() const {
+    const LimitSink* limit = handle_->limit;
+    if (limit == nullptr || !limit->ended_well()) return std::nullopt;
+    return limit->rows_max();
+}
+
 void StageSink::end() const {
+    if (handle_->limit != nullptr && handle_->limit->keeps_sink_open()) return;
     if (handle_->queue != nullptr) handle_->queue->close_producer();
 }
 

@@ -4,6 +4,7 @@
 #include <napi.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "cpu/radix_partition/radix_partitioner.hpp"
 #include "device/gpu_table.hpp"
 #include "executor/sinks/file_sink.hpp"
+#include "executor/sinks/limit_sink.hpp"
 #include "executor/sinks/queue_sink.hpp"
 #include "transfer/file_batches.hpp"
 #include "transfer/source.hpp"
@@ -196,6 +198,7 @@ struct SinkHandle : Disposable {
     std::unique_ptr<BatchSink> sink;
     QueueSink* queue = nullptr;  // one of these when `sink` is of that kind
     FileSink* file = nullptr;
+    LimitSink* limit = nullptr;                    // before any of these, and then `sink`: no more rows are wanted
     std::shared_ptr<SinkHandle> diverted;          // queue: the file that takes what the queue does not
     std::shared_ptr<PartitionsHandle> partitions;  // partition sink: where the rows go
     std::shared_ptr<QueueDelivery> delivery;       // queue sink: promises of nextBatch
@@ -209,6 +212,8 @@ class StageSink {
     BatchSink& operator*() const { return *handle_->sink; }
     // On the job thread, as soon as no more rows come.
     void end() const;
+    // The stage was stopped because all rows that were wanted had come: their number.
+    std::optional<uint64_t> rows_at_limit() const;
 
   private:
     std::shared_ptr<SinkHandle> handle_;

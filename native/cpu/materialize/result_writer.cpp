@@ -2,6 +2,7 @@
 #include "cpu/materialize/result_writer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace spillway {
 
@@ -59,7 +60,7 @@ bool ResultWriter::from_probe(const JoinOutput& output, bool has_probe_rows) {
 void ResultWriter::append(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count) {
     static const std::vector<const uint8_t*> kAbsent(kStepRows, nullptr);
     if (!columns_wanted_) {
-        rows_ += static_cast<uint64_t>(count);
+        this->count(static_cast<uint64_t>(count));
         return;
     }
     for (int64_t done = 0; done < count;) {
@@ -142,9 +143,13 @@ void ResultWriter::flush() {
     sink_.push(worker_, std::move(batch));
 }
 
+void ResultWriter::report_count() {
+    sink_.add_rows(worker_, std::exchange(counted_, 0));
+}
+
 uint64_t ResultWriter::finish() {
     if (!columns_wanted_) {
-        sink_.add_rows(worker_, rows_);
+        report_count();
     } else if (buffered_rows_ > 0) {
         flush();
     }

@@ -19,7 +19,11 @@ class ResultWriter {
                  MemoryBudget& budget, BatchSink& sink, int worker, int64_t expected_rows);
 
     bool counting() const { return !columns_wanted_; }
-    void count(uint64_t rows) { rows_ += rows; }
+    void count(uint64_t rows) {
+        rows_ += rows;
+        counted_ += rows;
+        if (counted_ >= static_cast<uint64_t>(batch_size_.rows)) report_count();
+    }
     void pairs(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count);
     void build_only(const uint8_t* const* build_rows, int64_t count);
     void probe_only(const uint8_t* const* probe_rows, int64_t count);
@@ -39,6 +43,7 @@ class ResultWriter {
     int64_t rows_with_room(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count);
     int64_t rows_that_fit(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count);
     void flush();
+    void report_count();
     uint64_t buffered_bytes() const;
 
     const std::vector<JoinOutput>& outputs_;
@@ -53,6 +58,7 @@ class ResultWriter {
     std::vector<VarOutput> var_outputs_;
     uint64_t fixed_row_bytes_ = 0;  // of all columns, without the values of var_outputs_
     uint64_t rows_ = 0;
+    uint64_t counted_ = 0;  // of those, what the sink does not know yet: it may want no more
 };
 
 }  // namespace spillway

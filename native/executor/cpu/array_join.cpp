@@ -126,18 +126,19 @@ class ArrayJoin {
         const RowLayout layout = RowLayout::make(probe_.columns(), probe_spec_.keys, {}, NullKeys::kDrop);
         MorselReader reader(probe_, columns, queue, budget_, control_);
         KeyWords keys(layout.keys[0], 0);
-        uint64_t rows = 0;
-        uint64_t found = 0;
+        uint64_t results = 0;
         while (reader.next()) {
+            uint64_t found = 0;
             for (int64_t begin = 0; begin < reader.rows(); begin += KeyWords::kRowsMax) {
                 const int64_t block = std::min(KeyWords::kRowsMax, reader.rows() - begin);
                 const uint8_t* words = keys.read(reader.views(), begin, block);
                 found += bitmaps_[0]->count(words, keys.count());
             }
-            rows += static_cast<uint64_t>(reader.rows());
+            const uint64_t lone = static_cast<uint64_t>(reader.rows()) - found;
+            const uint64_t rows = (is_result(true) ? found : 0) + (is_result(false) ? lone : 0);
+            sink_.add_rows(worker, rows);
+            results += rows;
         }
-        const uint64_t results = (is_result(true) ? found : 0) + (is_result(false) ? rows - found : 0);
-        sink_.add_rows(worker, results);
         return results;
     }
 
