@@ -326,7 +326,10 @@ export interface Binding extends DeviceBinding {
         spec: NativeJoinSpec,
         sink: SinkHandle
     ): Promise<number>;
-    /** No-partitioning join: tables of all build partitions stay in memory, probe rows stream past them. */
+    /**
+     * No-partitioning join: tables of all build partitions stay in memory, probe rows stream past them. `probe` may be
+     * made by openStream, of columns without dictionaries.
+     */
     joinStreaming(
         job: JobHandle,
         build: PartitionsHandle,

@@ -105,7 +105,7 @@ Napi::Value join_streaming_call(const Napi::CallbackInfo& info) {
     const StageSink sink(get_handle<SinkHandle>(info[5]));
     build.handle->state = State::kConsumed;
     return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
-        return join_streaming(build.rows(), *probe->source, plan.spec, spec, rows, job->control);
+        return join_streaming(build.rows(), *probe->source, probe->stream.get(), plan.spec, spec, rows, job->control);
     });
 }
 

@@ -7,6 +7,7 @@
 #include "model/batch_sink.hpp"
 #include "model/stage_spec.hpp"
 #include "transfer/source.hpp"
+#include "transfer/source_stream.hpp"
 
 namespace spillway {
 
@@ -21,9 +22,10 @@ uint64_t join_partitions(PartitionedRows& build, PartitionedRows& probe, const J
                          JobControl& control);
 
 // No-partitioning join: the tables of all build partitions are made first and stay; the probe source streams past them
-// and is never stored. For build sides that fit the cache or are small next to the probe side.
-uint64_t join_streaming(PartitionedRows& build, Source& probe, const PartitionSpec& probe_spec, const JoinSpec& spec,
-                        BatchSink& sink, JobControl& control);
+// and is never stored. For build sides that fit the cache or are small next to the probe side. With `stream` its
+// sources are read, whose columns are those of `probe` and no dictionaries.
+uint64_t join_streaming(PartitionedRows& build, Source& probe, SourceStream* stream, const PartitionSpec& probe_spec,
+                        const JoinSpec& spec, BatchSink& sink, JobControl& control);
 
 // Array join: a bit per value of the build side's dense key, set from the build source and looked up for the rows of
 // the probe source; neither is stored. Build keys outside of the planned range, or equal ones where each match is a

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/parallel.hpp"
@@ -17,6 +19,9 @@ namespace spillway {
 
 namespace {
 
+// How long an abort may go unnoticed while a stream brings nothing: nobody wakes those who wait for it.
+constexpr std::chrono::milliseconds kAbortPoll{50};
+
 // One build partition, resident with its table.
 struct ResidentTable {
     std::vector<Buffer> memory;
@@ -28,26 +33,63 @@ struct ResidentTable {
 
 class StreamingJoin {
   public:
-    StreamingJoin(PartitionedRows& build, Source& probe, const PartitionSpec& probe_spec, const JoinSpec& spec,
-                  BatchSink& sink, JobControl& control)
-        : build_(build), probe_(probe), probe_spec_(probe_spec), spec_(spec), sink_(sink), control_(control) {}
+    StreamingJoin(PartitionedRows& build, Source& probe, SourceStream* stream, const PartitionSpec& probe_spec,
+                  const JoinSpec& spec, BatchSink& sink, JobControl& control)
+        : build_(build),
+          probe_(probe),
+          stream_(stream),
+          probe_spec_(probe_spec),
+          spec_(spec),
+          sink_(sink),
+          control_(control) {}
 
     uint64_t run() {
         columns_ = columns_read(probe_spec_);
         probe_.load_dictionaries(columns_, build_.budget(), control_);
         layout_ = RowLayout::make(probe_.columns(), probe_spec_.keys, probe_spec_.carry, probe_spec_.null_keys);
         build_tables();
-        MorselQueue queue(probe_, probe_spec_.morsel_rows);
-        std::atomic<uint64_t> rows{0};
-        parallel_run(
-            workers_for(spec_.workers, probe_, probe_spec_.morsel_rows),
-            [&](int worker) { rows += stream(worker, queue); }, stop());
+        const uint64_t rows = stream_ == nullptr ? join_source(probe_) : join_stream();
         return rows + emit_build_side();
     }
 
   private:
     std::function<void()> stop() {
         return [this] { control_.cancelled.store(true, std::memory_order_relaxed); };
+    }
+
+    uint64_t join_source(Source& source) {
+        MorselQueue queue(source, probe_spec_.morsel_rows);
+        std::atomic<uint64_t> rows{0};
+        parallel_run(
+            workers_for(spec_.workers, source, probe_spec_.morsel_rows),
+            [&](int worker) { rows += stream(worker, source, queue); }, stop());
+        return rows;
+    }
+
+    // Sources come one after the other, each of which all workers read.
+    uint64_t join_stream() {
+        uint64_t rows = 0;
+        std::unique_lock<std::mutex> lock(stream_->mutex());
+        stream_->begin_reading();
+        for (;;) {
+            control_.check();
+            Source* const source = stream_->take();
+            if (source == nullptr) {
+                if (stream_->ended()) return rows;
+                stream_->changed().wait_for(lock, kAbortPoll);
+                continue;
+            }
+            lock.unlock();
+            try {
+                rows += join_source(*source);
+            } catch (...) {
+                lock.lock();
+                stream_->give_back(false);
+                throw;
+            }
+            lock.lock();
+            stream_->give_back(true);
+        }
     }
 
     void build_tables() {
@@ -80,10 +122,10 @@ class StreamingJoin {
     // The probe side of one worker: encode a block of rows, look it up, write matches while the block is in cache.
     class Stream {
       public:
-        Stream(StreamingJoin& join, int worker)
+        Stream(StreamingJoin& join, int worker, int64_t rows)
             : join_(join),
               out_(join.spec_.outputs, join.build_.layout(), join.layout_, join.build_.budget(), join.sink_, worker,
-                   join.probe_.rows() / join.spec_.workers + 1),
+                   rows / join.spec_.workers + 1),
               probe_(out_),
               encoder_(join.layout_, join.columns_, join.build_.budget()),
               by_partition_(join.tables_.size()) {}
@@ -135,9 +177,9 @@ class StreamingJoin {
         std::vector<const uint8_t*> lone_;
     };
 
-    uint64_t stream(int worker, MorselQueue& queue) {
-        MorselReader reader(probe_, columns_, queue, build_.budget(), control_);
-        Stream stream(*this, worker);
+    uint64_t stream(int worker, Source& source, MorselQueue& queue) {
+        MorselReader reader(source, columns_, queue, build_.budget(), control_);
+        Stream stream(*this, worker, source.rows());
         while (reader.next()) {
             for (int64_t begin = 0; begin < reader.rows(); begin += stream.rows_max()) {
                 stream.block(reader.views(), begin, std::min(stream.rows_max(), reader.rows() - begin));
@@ -165,6 +207,7 @@ class StreamingJoin {
 
     PartitionedRows& build_;
     Source& probe_;
+    SourceStream* const stream_;
     const PartitionSpec& probe_spec_;
     const JoinSpec& spec_;
     BatchSink& sink_;
@@ -176,9 +219,9 @@ class StreamingJoin {
 
 }  // namespace
 
-uint64_t join_streaming(PartitionedRows& build, Source& probe, const PartitionSpec& probe_spec, const JoinSpec& spec,
-                        BatchSink& sink, JobControl& control) {
-    return StreamingJoin(build, probe, probe_spec, spec, sink, control).run();
+uint64_t join_streaming(PartitionedRows& build, Source& probe, SourceStream* stream, const PartitionSpec& probe_spec,
+                        const JoinSpec& spec, BatchSink& sink, JobControl& control) {
+    return StreamingJoin(build, probe, stream, probe_spec, spec, sink, control).run();
 }
 
 }  // namespace spillway
