@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transfer/source.hpp"
 
+#include <algorithm>
+
 #include "base/checked_size.hpp"
 #include "transfer/batch_header.hpp"
 #include "transfer/source_parts.hpp"
@@ -86,6 +88,7 @@ void Source::open() {
     if (parts_->own >= 0) SPILLWAY_CHECK(spec_.files->dictionary_nodes == parts_->counts.dictionaries);
     check_links(spec_, parts_->counts);
     check_batches();
+    keep_first_rows();
     for (size_t i = 0; i < shown.size(); ++i) assign_groups(spec_, *parts_, parts_->plans[i], *shown[i]);
     columns_.assign(shown.begin(), shown.end());
     open_values();
@@ -123,6 +126,21 @@ void Source::check_batches() {
     }
 }
 
+void Source::keep_first_rows() {
+    batches_ = all_batches();
+    if (rows_ <= spec_.rows_max) return;
+    rows_ = spec_.rows_max;
+    int64_t low = 0;
+    while (low < batches_) {
+        const int64_t middle = low + (batches_ - low) / 2;
+        if (first_row(middle) < rows_) {
+            low = middle + 1;
+        } else {
+            batches_ = middle;
+        }
+    }
+}
+
 // The dictionary batches are record batches of one column: they are checked and read as sources of their own.
 void Source::open_values() {
     std::vector<std::string> names(parts_->values.size());
@@ -145,6 +163,10 @@ void Source::open_values() {
 }
 
 int64_t Source::batch_count() const {
+    return batches_;
+}
+
+int64_t Source::all_batches() const {
     const auto known = static_cast<int64_t>(spec_.batches.size());
     return parts_->places == nullptr ? known : known + parts_->places->count();
 }
@@ -157,9 +179,10 @@ int64_t Source::first_row(int64_t batch) const {
 
 int64_t Source::batch_rows(int64_t batch) const {
     const auto known = static_cast<int64_t>(spec_.batches.size());
-    if (batch < known) return spec_.batches[static_cast<size_t>(batch)].rows;
+    const int64_t left = rows_ - first_row(batch);
+    if (batch < known) return std::min(left, spec_.batches[static_cast<size_t>(batch)].rows);
     const BatchPlaces& places = *parts_->places;
-    return places.first_row(batch - known + 1) - places.first_row(batch - known);
+    return std::min(left, places.first_row(batch - known + 1) - places.first_row(batch - known));
 }
 
 std::shared_ptr<const Dictionary> Source::dictionary(const std::vector<int32_t>& path) const {

@@ -67,6 +67,7 @@ struct SourceSpec {
     // Batches of files that follow, whose layouts are read when a reader turns to them. May be nullptr.
     std::shared_ptr<const FileBatches> files;
     std::vector<DictionaryLink> links;
+    int64_t rows_max = INT64_MAX;  // of all batches: the first ones
 };
 
 class BatchPlaces;
@@ -101,11 +102,14 @@ class Source {
     Source(SourceSpec spec, std::unique_ptr<SourceParts> parts);
     void open();
     void check_batches();
+    void keep_first_rows();
+    int64_t all_batches() const;
     void open_values();
     SourceSpec spec_;
     std::vector<TypePtr> columns_;
     std::vector<int64_t> first_rows_;  // of spec_.batches, and of what follows
     int64_t rows_ = 0;
+    int64_t batches_ = 0;                 // that have any of these
     std::unique_ptr<SourceParts> parts_;  // files, positions of each node, dictionary remap tables
 };
 

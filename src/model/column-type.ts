@@ -117,6 +117,8 @@ export interface SourceLayout {
     /** Batches that follow. */
     files: FileBatches | null;
     links: DictionaryLink[];
+    /** Of all batches, the first rows; left out: all. */
+    rowsMax?: number;
 }
 
 /**

@@ -142,6 +142,7 @@ SourceSpec decode_source(const Napi::Value& value, std::vector<Napi::Value>& ref
     for (const Field& link : fields["links"].array()) {
         spec.links.push_back(decode_link(link, nodes, dictionary_count));
     }
+    if (fields.has("rowsMax")) spec.rows_max = fields["rowsMax"].integer(0, kSafeInteger);
     fields.finish();
     return spec;
 }
