@@ -10,7 +10,7 @@ import type { FileBatches } from "../model/column-type.js";
 import { formatBytes } from "../model/sizes.js";
 import type { NativeOutputBatch, SinkHandle, SourceHandle } from "../native/binding.js";
 import { innerOperators, type OperatorNode } from "../plan/inner-operators.js";
-import { logicalSchema, resultTypes, type LogicalColumn, type LogicalNode } from "../plan/logical.js";
+import { limitOf, logicalSchema, resultTypes, type LogicalColumn, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { HeldRows } from "../plan/stage.js";
 import type { Job } from "./job.js";
@@ -90,7 +90,8 @@ interface Held<T> {
 /** Takes all rows of a stage: into host memory, and what that has no room for into a file, if there may be one. */
 async function takeRows<T>(
     job: Job,
-    { schema, kind }: { schema: Schema; kind: OperatorNode["kind"] },
+    node: OperatorNode,
+    schema: Schema,
     { limitBytes, diskBytes, plan }: HeldRows & { plan: Plan },
     run: GivingStage<T>
 ): Promise<Held<T>> {
@@ -101,6 +102,8 @@ async function takeRows<T>(
         maxBatches: plan.queuedBatches,
         kept: true
     });
+    const limit = limitOf(node);
+    if (limit < Infinity) binding.limitSink(sink, limit, false);
     let isOpen = true;
     const close = (): void => {
         if (isOpen) binding.closeSink(sink);
@@ -120,7 +123,7 @@ async function takeRows<T>(
             const nextBytes = batchBytes(next);
             bytes += nextBytes;
             if (diskBytes === undefined) {
-                if (bytes > limitBytes) throw tooManyRows(kind, bytes, limitBytes);
+                if (bytes > limitBytes) throw tooManyRows(node.kind, bytes, limitBytes);
             } else if (bytes + plan.queuedBatches * nextBytes > limitBytes) {
                 // Batches that wait by now still come.
                 file ??= new HeldFile(job, schema, sink);
@@ -151,7 +154,7 @@ export async function holdRows<T>(
 ): Promise<{ report: T; source: SourceHandle }> {
     const { binding } = job;
     const schema = logicalSchema(node);
-    const { report, found, file } = await takeRows(job, { schema, kind: node.kind }, holds, run);
+    const { report, found, file } = await takeRows(job, node, schema, holds, run);
     const files = (await file?.batches(node.columns, sourceOf)) ?? null;
     const dictionaries = await loadDictionaries(job, dictionaryNodes(schema, node.columns), sourceOf);
     const columns = resultColumns(schema);

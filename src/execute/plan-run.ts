@@ -20,7 +20,7 @@ import type { InnerOperators } from "./held-rows.js";
 import type { Job } from "./job.js";
 import { nativeArrayJoinSpec, nativeGroupBySpec, nativeJoinSpec, nativePartitionSpec } from "./native-spec.js";
 import type { ProgressTracker } from "./progress-tracker.js";
-import { partitionStream, type StreamObserver } from "./stream-input.js";
+import { partitionStream, StreamFeeds, type StreamObserver } from "./stream-input.js";
 
 interface LiveSet {
     handle: PartitionsHandle;
@@ -189,6 +189,7 @@ export class PlanRun {
         if (output.to === "sink") return await run(await this.parts.openSink());
         const live = this.#createSet(output.set);
         const sink = job.binding.createPartitionSink(job.handle, live.handle, this.#description(output.set).batchBytes);
+        if (output.limit !== undefined) job.binding.limitSink(sink, output.limit.rows, false);
         let rows: number;
         try {
             rows = await run(sink);
@@ -228,8 +229,12 @@ export class PlanRun {
         const decision = { schedule: [], tableBytes, buildChunkBytes, probeSplitRows: splitRows };
         const spec = nativeJoinSpec(stage.spec, decision);
         const probeSpec = nativePartitionSpec(stage.probeSpec, stage.probeSpec.pageBytes);
+        const { inputs, plan, streams } = this.parts;
+        const input = inputs[stage.probeInput];
+        const feeds = new StreamFeeds(job, plan.streamGroupBytes, streams);
+        const probe = input?.streamed === true ? feeds.open(input) : this.#source(stage.probeInput);
         const rows = await this.#produce(stage.output, (sink) =>
-            job.binding.joinStreaming(job.handle, build.handle, this.#source(stage.probeInput), probeSpec, spec, sink)
+            feeds.whileFed(() => job.binding.joinStreaming(job.handle, build.handle, probe, probeSpec, spec, sink))
         );
         this.#closeSet(stage.build);
         return rows;

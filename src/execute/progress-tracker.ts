@@ -46,6 +46,7 @@ const nothingYet = { partitions: 0, uploadedBytes: 0, sentBytes: 0 };
 /** Inputs whose rows a stage reads, those that it reads twice as often. */
 function readBy(stage: PlanStage): number[] {
     if (stage.kind === "deviceOutOfCoreTree") return stage.flows.map(({ input }) => input);
+    if (stage.kind === "streamingJoin") return [stage.probeInput];
     if (stage.kind === "deviceOutOfCoreJoin") return [stage.buildInput, stage.probeInput];
     return "input" in stage ? [stage.input] : [];
 }
@@ -154,7 +155,7 @@ export class ProgressTracker {
         return {
             elapsedMs,
             predictedMs: plan.predictedMs,
-            rowsIn: this.#inputRows(plan) || now.rowsIn,
+            rowsIn: this.#rowsIn(plan, now),
             rowsOut,
             bytesIn: now.bytesIn,
             bytesOut: now.bytesOut,
@@ -183,6 +184,12 @@ export class ProgressTracker {
             0,
             inputs.reduce((left, input) => left - (input?.exact === true ? input.rows : 0), rowsIn)
         );
+    }
+
+    /** Rows of inputs that were read, each once. A query of some rows ends before it has read all. */
+    #rowsIn(plan: Plan, now: NativeProgress): number {
+        const all = this.#inputRows(plan) || now.rowsIn;
+        return plan.limit === undefined ? all : Math.min(all, now.rowsIn);
     }
 
     /** Rows of all inputs, each once: most stages pass the same rows on. */

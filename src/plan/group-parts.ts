@@ -56,8 +56,10 @@ export function groupPart(node: GroupNode, aggregates: readonly number[]): Group
         return { aggregate, column: withNull(column, column.type.nullable && mayLack) };
     });
     const all = keys.length > 0 ? made : [...made, rowCount(node.columns)];
+    // Parts that had only some of the groups each would have different ones.
+    const { limit: _, ...unlimited } = node;
     return {
-        ...node,
+        ...unlimited,
         aggregates: all.map(({ aggregate }) => aggregate),
         columns: [...keyColumns, ...all.map(({ column }) => column)]
     };
@@ -93,14 +95,15 @@ function joined(node: GroupNode, [first, ...others]: readonly [GroupNode, ...Gro
 
 /** The columns of the group-by, of the groups of its parts. */
 function inOrder(node: GroupNode, made: LogicalNode, order: readonly number[]): LogicalNode {
-    if (made.kind !== "join") return made;
+    const limit = node.limit === undefined ? {} : { limit: node.limit };
+    if (made.kind !== "join") return { ...made, ...limit };
     const { length: keys } = node.keys;
     const columns = node.columns.map((column, at): JoinColumn => {
         const from = at < keys ? at : keys + order.indexOf(at - keys);
         const { side, left, right } = made.columns[from] as JoinColumn;
         return { ...column, side, left, right };
     });
-    return { ...made, columns };
+    return { ...made, columns, ...limit };
 }
 
 /** The tree with joins of parts in place of these group-bys. What was there twice is there twice. */

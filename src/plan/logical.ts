@@ -76,6 +76,8 @@ export interface JoinNode {
     readonly nullEquality: boolean;
     readonly columns: readonly JoinColumn[];
     readonly hints: { readonly resultRows?: number; readonly buildSide?: "left" | "right" };
+    /** Most rows of its result, whichever; left out: all. */
+    readonly limit?: number;
     /** Asked for by the user; left out: the planner chooses. */
     readonly algorithm?: NamedJoinAlgorithm;
 }
@@ -99,11 +101,18 @@ export interface GroupNode {
     /** Key columns, then aggregates. */
     readonly columns: readonly LogicalColumn[];
     readonly hints: { readonly groups?: number };
+    /** Most rows of its result, whichever; left out: all. */
+    readonly limit?: number;
     /** Asked for by the user; left out: the planner chooses. */
     readonly algorithm?: DeviceGroupAlgorithm;
 }
 
 export type LogicalNode = InputNode | JoinNode | GroupNode;
+
+/** Most rows that the node gives to whoever reads it. */
+export function limitOf(node: LogicalNode): number {
+    return node.kind === "input" ? Infinity : (node.limit ?? Infinity);
+}
 
 /** Schema as the user sees it. A relation keeps the schema (and metadata) of its source. */
 export function logicalSchema(node: LogicalNode): Schema {

@@ -163,6 +163,20 @@ function details(plan: Plan, stage: PlanStage): string[] {
     return lines;
 }
 
+/** What is tried before the stages. */
+function firstLines({ first, limit = 0 }: Plan): string[] {
+    if (first === undefined) return [];
+    const rows = first.inputs.map((input) => `${formatCount(input.rows)} rows of ${input.name}`);
+    const names = first.stages.map(({ name }) => name).join(", ");
+    return [
+        "first",
+        `  the first ${rows.join(" and ")}, which are likely to give ${formatCount(limit)} rows: ` +
+            `${names} on the ${first.device} (about ${formatMs(first.predictedMs)}); the stages run if they do not`
+    ];
+}
+
+const limitText = ({ limit }: Plan): string => (limit === undefined ? "" : `at most ${formatCount(limit)} rows: `);
+
 /** A plan as a person reads it; names in it cannot break a line or command the terminal. */
 export function planText(plan: Plan): string {
     const lines = ["inputs"];
@@ -170,7 +184,8 @@ export function planText(plan: Plan): string {
         const size = where === "stream" ? "a stream of batches" : `${formatBytes(bytes)} in ${where}`;
         lines.push(`  ${name}: ${exact ? "" : "about "}${formatCount(rows)} rows, ${size}`);
     }
-    lines.push("stages");
+    lines.push(...firstLines(plan), "stages");
+    if (plan.limit === 0) lines.push("  none: no rows are wanted");
     plan.stages.forEach((stage, i) => {
         lines.push(`  ${i + 1}. ${stage.name}: ${stage.algorithm} (about ${formatMs(stage.predictedMs)})`);
         for (const line of details(plan, stage)) lines.push(`     ${line}`);
@@ -183,7 +198,7 @@ export function planText(plan: Plan): string {
             (memory.minimumBytes === null ? "" : `this plan needs ${formatBytes(memory.minimumBytes)} at least, `) +
             `${formatBytes(memory.wantedBytes)} to keep everything in memory`,
         "result",
-        `  about ${formatCount(result.rows)} rows x ${formatCount(result.rowBytes)} B: ` +
+        `  ${limitText(plan)}about ${formatCount(result.rows)} rows x ${formatCount(result.rowBytes)} B: ` +
             result.columns.map(({ name, type }) => `${name} ${type}`).join(", "),
         `predicted time ${formatMs(plan.predictedMs)}`
     );

@@ -116,8 +116,17 @@ export interface GroupDescription {
     readonly hashMask: string;
 }
 
-/** Where a stage's rows go: the query's sink, or the partition set of a later stage. */
-export type StageOutput = { readonly to: "sink" } | { readonly to: "set"; readonly set: number };
+/** Rows of a stage that are wanted: it ends as soon as it has given them. */
+export interface OutputLimit {
+    readonly rows: number;
+    /** Share of the rows that it would give without a limit, as far as estimates go. */
+    readonly share: number;
+}
+
+/** Where a stage's rows go: the query's sink, or the partition set of a later stage; all of them, or some. */
+export type StageOutput = ({ readonly to: "sink" } | { readonly to: "set"; readonly set: number }) & {
+    readonly limit?: OutputLimit;
+};
 
 export interface PartitionStage extends StageCommon {
     readonly kind: "partition";
@@ -230,6 +239,13 @@ export interface Plan {
     readonly threads: number;
     readonly memory: PlanMemory;
     readonly predictedMs: number;
+    /** Most rows of the result: the last stage ends as soon as it has given them. Left out: all. */
+    readonly limit?: number;
+    /**
+     * What is tried before the stages: the same query of the first rows of each input, whose rows are rows of the
+     * result. The stages run where it gives fewer than `limit`. Left out: nothing is.
+     */
+    readonly first?: Plan;
 }
 
 /** Freezes a plan and everything in it. */

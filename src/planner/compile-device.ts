@@ -3,14 +3,15 @@ import type { MachineProfile } from "../machine/profile.js";
 import type { DeviceJoinAlgorithm } from "../model/algorithms.js";
 import type { DeviceChoice } from "../plan/device-choice.js";
 import type { DeviceAggregate, DeviceJoinColumn, DeviceJoinDescription, TableStage } from "../plan/device-stages.js";
-import type {
-    GroupNode,
-    InputInfo,
-    InputNode,
-    JoinColumn,
-    JoinNode,
-    LogicalColumn,
-    LogicalNode
+import {
+    limitOf,
+    type GroupNode,
+    type InputInfo,
+    type InputNode,
+    type JoinColumn,
+    type JoinNode,
+    type LogicalColumn,
+    type LogicalNode
 } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
 import {
@@ -106,6 +107,7 @@ export class DeviceDraft {
     /** The stages that make a table with these columns of the node; returns its number. */
     #node(node: LogicalNode, needed: readonly Slot[]): number {
         for (const { column } of needed) requireFlat(node.columns[column]);
+        if (node !== this.request.root && limitOf(node) < Infinity) throw new NotOnDevice(limitedInner);
         if (node.kind === "group") return this.#group(node, needed);
         // A table has columns: its number of rows alone is not carried along.
         const slots = needed.length > 0 ? needed : [{ column: this.#narrowest(node), decoded: false }];
@@ -338,6 +340,8 @@ export class DeviceDraft {
         return table;
     }
 }
+
+const limitedInner = "rows of a query with a limit, which others read, are held in host memory";
 
 const countRows: DeviceAggregate = {
     kind: "countRows",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { KeySpec } from "../model/column-type.js";
+import type { ColumnType, KeySpec } from "../model/column-type.js";
 import { cpuJoinAlgorithm } from "../model/algorithms.js";
 import type { HashingScheme } from "../model/debug-knobs.js";
 import { clamp } from "../model/sizes.js";
@@ -73,16 +73,21 @@ function planJoin(draft: PlanDraft, node: JoinNode, needed: readonly number[]): 
     return { node, needed, sides, build, probe, buildRows, buildBytes, ...tables };
 }
 
+function hasDictionary({ layout, children }: ColumnType): boolean {
+    return layout === "dictionary" || children.some(hasDictionary);
+}
+
 /** One table for the whole build side, with the probe rows streaming past it? */
-function streams(draft: PlanDraft, join: JoinPlan): boolean {
+function streams(draft: PlanDraft, join: JoinPlan, { limit }: StageOutput): boolean {
     const { policy, machine, debug, budgetBytes, limits } = draft.request;
     const { build, probe } = join;
-    // Both ends must be inputs that can be read again and whose rows are counted: a table cannot be spilled later.
+    // The build side must be an input whose rows are counted: a table cannot be spilled later. A stream goes past it
+    // where it need not be read to its end, by which alone all of its dictionaries are known.
     const possible =
         build.feed.exact &&
         build.feed.input !== undefined &&
         probe.feed.input !== undefined &&
-        !draft.isStreamed(probe.feed) &&
+        (!draft.isStreamed(probe.feed) || (limit !== undefined && !probe.feed.types.some(hasDictionary))) &&
         (join.buildBytes === join.buildRows * draft.widthOf(build).fixed || draft.canRunAgain);
     const bytesMax = join.buildBytes * policy.partitionSlack + join.buildRows * policy.slotBytesPerRowMax;
     const partitioned = debug.algorithm === "radix" || join.node.algorithm === cpuJoinAlgorithm;
@@ -93,6 +98,9 @@ function streams(draft: PlanDraft, join: JoinPlan): boolean {
     if (table <= lastLevel) return true;
     const probeWidth = draft.widthOf(probe);
     const probeBytes = probe.feed.rows * (probeWidth.fixed + probeWidth.heap);
+    // What comes out once for all of its partners comes last where the table is never done with.
+    const isShort = limit !== undefined && join.sides.emit !== "buildOnce" && limit.share <= policy.streamedShareMax;
+    if (isShort && probeBytes >= join.buildRows * policy.streamedBytesPerRow) return true;
     return table <= policy.streamingTableBytesMax && probeBytes >= join.buildBytes * policy.streamingRatio;
 }
 
@@ -244,6 +252,6 @@ export function compileJoin(
 ): void {
     if (compileArrayJoin(draft, node, needed, output)) return;
     const join = planJoin(draft, node, needed);
-    if (streams(draft, join)) compileStreaming(draft, join, output);
+    if (streams(draft, join, output)) compileStreaming(draft, join, output);
     else compileRadix(draft, join, output, compileNode);
 }

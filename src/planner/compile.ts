@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type ColumnType, isVariable, type KeySpec, rowNumberColumn } from "../model/column-type.js";
-import type { InputInfo, LogicalNode } from "../plan/logical.js";
+import { limitOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { CpuStage, PartitionDescription, PartitionSet, SinkKind, StageMemory, StageOutput } from "../plan/plan.js";
 import type { Estimator } from "./estimates.js";
 import { rowWidth, type ValueWidth } from "./estimates.js";
@@ -116,16 +116,25 @@ export class PlanDraft {
 
     /** The rows that a stage hands to a partition set: only the columns that are needed later. */
     public feedOfStage(node: LogicalNode, needed: readonly number[]): Feed {
-        const estimate = this.request.estimator.of(node);
+        const { estimator } = this.request;
+        const estimate = estimator.of(node);
         return {
             input: undefined,
             node,
             types: needed.map((column) => (node.columns[column] as { type: ColumnType }).type),
             widths: needed.map((column) => estimate.widths[column] as ValueWidth),
             position: (column) => needed.indexOf(column),
-            rows: estimate.rows,
+            rows: estimator.givenRows(node),
             exact: false
         };
+    }
+
+    /** Where the rows of a node go, with its limit. */
+    public limited(node: LogicalNode, output: StageOutput): StageOutput {
+        const limit = limitOf(node);
+        if (limit === Infinity) return output;
+        const { rows } = this.request.estimator.of(node);
+        return { ...output, limit: { rows: limit, share: Math.min(1, limit / Math.max(1, rows)) } };
     }
 
     public isStreamed(feed: Feed): boolean {
@@ -245,10 +254,20 @@ export class PlanDraft {
         if (sink === "count") return 0;
         const queued = sink === "file" ? undefined : limits.queuedBatches + 1;
         const bytes = largeBatches ? budgetBytes * policy.outputShare : 0;
-        const wish = batchRows === undefined ? undefined : { rows: batchRows, bytes };
+        // Each worker fills a batch before it hands it over: together no more than are wanted, unless that is little.
+        const most = output.limit === undefined ? Infinity : limitedBatchRows(output.limit.rows, limits.workers);
+        const rows = Math.min(batchRows ?? Infinity, most);
+        const wish = rows === Infinity ? undefined : { rows, bytes };
         this.output = outputMemory(widths, limits, policy, queued, wish);
         return this.output.bytes;
     }
+}
+
+/** A worker has gathered so many rows in no time. */
+const fewRows = 1024;
+
+function limitedBatchRows(limit: number, workers: number): number {
+    return Math.max(1, Math.min(limit, fewRows), Math.ceil(limit / workers));
 }
 
 export const noMemory: StageMemory = { inputBytes: 0, tableBytes: 0, outputBytes: 0 };

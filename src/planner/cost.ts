@@ -50,12 +50,14 @@ function outputMs(context: CostContext, stage: StageDraft): number {
     if (stage.kind === "partition") return 0;
     if (stage.output.to === "set") {
         const set = context.sets[stage.output.set];
-        const ns = encodeNs(context, stage.rowsOut, set === undefined ? 16 : set.width.fixed + set.width.heap);
-        return (ns + stage.rowsOut * profile.outputNsPerRow) / nsPerMs / workers + spillMs(context, stage.output.set);
+        const rows = Math.min(stage.rowsOut, stage.output.limit?.rows ?? Infinity);
+        const ns = encodeNs(context, rows, set === undefined ? 16 : set.width.fixed + set.width.heap);
+        return (ns + rows * profile.outputNsPerRow) / nsPerMs / workers + spillMs(context, stage.output.set);
     }
     if (sink === "count") return 0;
-    const bytes = stage.rowsOut * resultRowBytes;
-    const gather = (stage.rowsOut * profile.outputNsPerRow) / nsPerMs + bytes / profile.outputBytesPerMs;
+    const rows = Math.min(stage.rowsOut, stage.output.limit?.rows ?? Infinity);
+    const bytes = rows * resultRowBytes;
+    const gather = (rows * profile.outputNsPerRow) / nsPerMs + bytes / profile.outputBytesPerMs;
     return gather / workers + (sink === "file" ? bytes / profile.fileWriteBytesPerMs : 0);
 }
 
@@ -74,6 +76,13 @@ function partitionCost(context: CostContext, stage: Extract<StageDraft, { kind: 
     };
 }
 
+/** Share of the probe rows that a join looks at before it has given all rows that are wanted. */
+function shareOf(stage: Extract<StageDraft, { kind: "join" | "streamingJoin" | "arrayJoin" }>): number {
+    // What comes out once for all of its partners comes last where the tables are never done with.
+    const comesLast = stage.kind === "streamingJoin" && stage.spec.emit === "buildOnce";
+    return comesLast ? 1 : (stage.output.limit?.share ?? 1);
+}
+
 function joinCost(
     context: CostContext,
     stage: Extract<StageDraft, { kind: "join" | "streamingJoin" }>,
@@ -89,8 +98,11 @@ function joinCost(
     const streaming = stage.kind === "streamingJoin";
     const table = (buildRows * perRow) / (streaming ? 1 : partitions);
     const miss = missNs(context, table);
-    const probeRows = streaming ? stage.rowsIn : (context.sets[stage.probe]?.rows ?? 0);
-    let ns = buildRows * (profile.buildNsPerRow + miss) + probeRows * (profile.probeNsPerRow + miss);
+    const share = shareOf(stage);
+    const probeRows = share * (streaming ? stage.rowsIn : (context.sets[stage.probe]?.rows ?? 0));
+    // Tables that stay are all there before the first probe row; others are built one after the other.
+    const builtRows = buildRows * (streaming ? 1 : share);
+    let ns = builtRows * (profile.buildNsPerRow + miss) + probeRows * (profile.probeNsPerRow + miss);
     let ms = 0;
     if (streaming) {
         ns += encodeNs(context, probeRows, 0) + (probeRows * read * nsPerMs) / profile.readBytesPerMs;
@@ -104,9 +116,12 @@ function joinCost(
 function arrayJoinCost(context: CostContext, stage: Extract<StageDraft, { kind: "arrayJoin" }>, read: number): Cost {
     const { profile, workers } = context;
     const miss = missNs(context, stage.spec.keyValues / 8);
-    const keys = stage.rowsIn * (profile.arrayNsPerKey + miss + (8 * nsPerMs) / profile.readBytesPerMs);
+    const probeRows = stage.probeRows * shareOf(stage);
+    const keys =
+        (stage.rowsIn - stage.probeRows + probeRows) *
+        (profile.arrayNsPerKey + miss + (8 * nsPerMs) / profile.readBytesPerMs);
     const merge = ((stage.spec.buildWorkers * stage.spec.keyValues) / 8 / profile.readBytesPerMs) * nsPerMs;
-    const encoded = stage.spec.outputs.length === 0 ? 0 : encodeNs(context, stage.probeRows, read);
+    const encoded = stage.spec.outputs.length === 0 ? 0 : encodeNs(context, probeRows, read);
     const ns = keys + merge + encoded;
     return { ms: ns / nsPerMs / workers + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
 }

@@ -2,7 +2,7 @@
 import { SpillwayError } from "../errors.js";
 import { isVariable, rowNumberColumn, type ColumnType, type KeySpec, type NullKeys } from "../model/column-type.js";
 import { largestRowBytes } from "../model/row-size.js";
-import { inputsOf, type InputInfo, type JoinNode, type LogicalNode } from "../plan/logical.js";
+import { inputsOf, limitOf, type InputInfo, type JoinNode, type LogicalNode } from "../plan/logical.js";
 import type { Policy } from "./policy.js";
 import {
     distinctKeys,
@@ -87,6 +87,11 @@ export class Estimator {
         return estimate;
     }
 
+    /** Rows that readers of the node get: no more than its limit. */
+    public givenRows(node: LogicalNode): number {
+        return Math.min(this.of(node).rows, limitOf(node));
+    }
+
     public statisticsOf(node: LogicalNode, keys: readonly KeySpec[]): KeyStatistics | undefined {
         const traced = traceKeys(node, keys);
         if (traced === undefined) return undefined;
@@ -98,7 +103,7 @@ export class Estimator {
      * all combinations.
      */
     public distinct(node: LogicalNode, keys: readonly KeySpec[]): number {
-        const { rows } = this.of(node);
+        const rows = this.givenRows(node);
         const traced = traceKeysOfInputs(node, keys);
         if (traced.length === 0) return rows;
         const combinations = traced.reduce((product, { input, keys: own }) => {
@@ -143,7 +148,7 @@ export class Estimator {
         const pairs = this.#sampledPairs(node);
         if (pairs === undefined || (node.hints.resultRows !== undefined && node.type === "inner")) return estimate;
         const sampled = (of: "left" | "right"): number =>
-            Math.min(1, this.policy.pairSampleRows / Math.max(1, this.of(node[of]).rows));
+            Math.min(1, this.policy.pairSampleRows / Math.max(1, this.givenRows(node[of])));
         const shown = sampled("left") * sampled("right");
         const doubt = (2 * Math.sqrt(pairs * shown + 1)) / (this.#pairsIfAllMatch(node, side) * shown);
         const keys = node.keys.map((key) => key[side]);
@@ -155,8 +160,8 @@ export class Estimator {
     #pairsIfAllMatch(node: JoinNode, side: "left" | "right"): number {
         const other = side === "left" ? "right" : "left";
         const keys = node.keys.map((key) => key[other]);
-        const perKey = Math.max(1, this.of(node[other]).rows / Math.max(1, this.distinct(node[other], keys)));
-        return Math.max(1, this.of(node[side]).rows * perKey);
+        const perKey = Math.max(1, this.givenRows(node[other]) / Math.max(1, this.distinct(node[other], keys)));
+        return Math.max(1, this.givenRows(node[side]) * perKey);
     }
 
     /** Pairs of rows of two inputs with equal keys, if they were sampled. */
@@ -188,14 +193,15 @@ export class Estimator {
                 : fixedWidth(column.type);
         });
         const estimated = node.keys.length === 0 ? 1 : this.distinct(node.child, node.keys);
-        const groups = this.manyGroups && node.keys.length > 0 ? child.rows : (node.hints.groups ?? estimated);
+        const groups =
+            this.manyGroups && node.keys.length > 0 ? this.givenRows(node.child) : (node.hints.groups ?? estimated);
         return { rows: groups, exact: node.keys.length === 0, widths };
     }
 
     /** |L| |R| / max(distinct) pairs (System R), then what the join type keeps or drops. */
     #joinRows(node: JoinNode): number {
-        const left = this.of(node.left).rows;
-        const right = this.of(node.right).rows;
+        const left = this.givenRows(node.left);
+        const right = this.givenRows(node.right);
         const leftKeys = Math.max(
             1,
             this.distinct(

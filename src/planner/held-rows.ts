@@ -2,7 +2,7 @@
 import type { ColumnType } from "../model/column-type.js";
 import { formatBytes, sumOf } from "../model/sizes.js";
 import { innerOperators, prunedTree, type OperatorNode } from "../plan/inner-operators.js";
-import { inputsOf, logicalSchema, resultTypes, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import { inputsOf, limitOf, logicalSchema, resultTypes, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { HeldRows } from "../plan/stage.js";
 import { attempt, nearest, NotOnDevice, settled } from "./device-support.js";
@@ -52,8 +52,8 @@ function heldInput(
     { bytesMax, inMemory }: { bytesMax: number; inMemory: boolean }
 ): InputInfo {
     const schema = logicalSchema(node);
-    const { rows: expected, widths } = estimator.of(node);
-    const rows = Math.min(expected, Math.ceil(bytesMax / Math.max(1, arrowRowBytes(widths))));
+    const { widths } = estimator.of(node);
+    const rows = Math.min(estimator.givenRows(node), Math.ceil(bytesMax / Math.max(1, arrowRowBytes(widths))));
     const none = node.columns.map(() => 0);
     const types = resultTypes(node);
     return {
@@ -137,7 +137,8 @@ export function partsOf(query: PlanQuery, heldJoins: ReadonlySet<number> = new S
     };
     const parts = innerOperators(root).flatMap((node, operator) => {
         if (node.kind === "join" && !heldJoins.has(operator)) return [];
-        const { rows, widths } = estimator.of(node);
+        const { widths } = estimator.of(node);
+        const rows = estimator.givenRows(node);
         const guessed = inputsOf(node).some(({ streamed }) => streamed);
         const onDisk = query.heldOnDisk === "all" || (query.heldOnDisk === "streams" && guessed);
         const made = part(node, { held: { operator, bytes: rows * arrowRowBytes(widths), guessed, onDisk } });
@@ -196,7 +197,10 @@ interface InnerJoins {
     readonly all: readonly number[];
     /** Several operators read their rows, or one does twice. */
     readonly shared: readonly number[];
-    /** Those of them whose rows are made of streams, which come once. */
+    /**
+     * Those of them whose rows are made of streams, which come once, and those of which only some rows are read: it is
+     * their way into host memory that ends there.
+     */
     readonly once: ReadonlySet<number>;
 }
 
@@ -207,7 +211,11 @@ function innerJoinsOf({ root }: PlanQuery): InnerJoins {
     );
     const all = inner.flatMap((node, at) => (node.kind === "join" ? [at] : []));
     const shared = all.filter((at) => readers.filter((read) => read === inner[at]).length > 1);
-    return { all, shared, once: new Set(shared.filter((at) => isOfStreams(inner[at] as OperatorNode))) };
+    const held = all.filter((at) => {
+        const node = inner[at] as OperatorNode;
+        return limitOf(node) < Infinity || (shared.includes(at) && isOfStreams(node));
+    });
+    return { all, shared, once: new Set(held) };
 }
 
 /** Do rows of streams get there, other than by way of groups? */

@@ -48,7 +48,8 @@ function buildBytes(
     policy: Policy
 ): number {
     const child = node[side];
-    const { rows, widths } = estimator.of(child);
+    const { widths } = estimator.of(child);
+    const rows = estimator.givenRows(child);
     const types = child.columns.map((column) => column.type);
     const keys = node.keys.map((key) => key[side]);
     const width = rowWidth(types, widths, keys, carriedColumns(node, needed, side), nullKeys(node, side));

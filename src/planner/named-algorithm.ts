@@ -13,7 +13,7 @@ import type { LogicalNode } from "../plan/logical.js";
 type Name = NamedJoinAlgorithm | DeviceGroupAlgorithm;
 
 /** The algorithms that the user has named in a query; none: all is left to the planner. */
-function namesOf(node: LogicalNode): Name[] {
+export function namesOf(node: LogicalNode): Name[] {
     if (node.kind === "input") return [];
     const own: Name[] = node.algorithm === undefined ? [] : [node.algorithm];
     const children = node.kind === "group" ? [node.child] : [node.left, node.right];

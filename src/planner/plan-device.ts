@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, sumOf } from "../model/sizes.js";
 import type { DevicePieces, TableStage } from "../plan/device-stages.js";
-import { inputsOf, type InputInfo } from "../plan/logical.js";
+import { innerOperators } from "../plan/inner-operators.js";
+import { inputsOf, limitOf, type InputInfo } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
 import { totalMs } from "./device-cost/choose-algorithm.js";
@@ -139,16 +140,20 @@ function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft): nu
             }
             case "deviceJoin": {
                 const { predictedMs } = stage.choice;
-                // Rows of pieces are counted first, which is a second search for matches.
-                return totalMs(predictedMs) + (stage.pieces?.planned ? predictedMs.matchMs : 0);
+                if (!stage.pieces?.planned) return totalMs(predictedMs);
+                // Rows of pieces are counted first, which is a second search for matches, of the pieces that are made.
+                const { transformMs, matchMs, materializeMs } = predictedMs;
+                return transformMs + matchMs + (matchMs + materializeMs) * wantedShare(query, stage.rowsOut);
             }
             case "deviceGroup":
                 return totalMs(stage.choice.predictedMs);
-            case "deliver":
+            case "deliver": {
+                const bytes = stage.bytes * wantedShare(query, stage.rowsIn);
                 return Math.max(
-                    stage.bytes / profile.deviceCopyBytesPerMs,
-                    deliveryMs({ workers, sink, profile }, { bytes: stage.bytes })
+                    bytes / profile.deviceCopyBytesPerMs,
+                    deliveryMs({ workers, sink, profile }, { bytes })
                 );
+            }
         }
     };
     return work() + profile.deviceStageStartMs;
@@ -167,10 +172,21 @@ function piecesOf(draft: DeviceDraft, query: PlanQuery, limitBytes: number, poli
     const { rowBytes } = tables[join.table] as DeviceTableDraft;
     const rows = ((limitBytes - held) * policy.devicePieceShare) / (rowBytes + policy.devicePieceRowBytes);
     const { pieceRows } = query.debug;
-    return {
-        rowsMax: pieceRows ?? Math.floor(Math.max(rows, policy.devicePieceRowsMin)),
-        planned: pieceRows !== undefined
-    };
+    if (pieceRows !== undefined) return { rowsMax: pieceRows, planned: true };
+    const rowsMax = Math.floor(Math.max(rows, policy.devicePieceRowsMin));
+    // All rows that are wanted are in the first piece, and the others are never made.
+    const wanted = Math.ceil(Math.max(limitOf(query.root), policy.devicePieceRowsMin));
+    const isShort = wanted * rowsPerWanted <= join.rowsOut && deviceName(query.root) === undefined;
+    if (!isShort) return { rowsMax, planned: false };
+    return { rowsMax: limitBytes > 0 ? Math.min(rowsMax, wanted) : wanted, planned: true };
+}
+
+/** A result of fewer times the rows that are wanted is made whole: its rows are not counted first. */
+const rowsPerWanted = 8;
+
+/** Share of the rows of the result that are wanted. */
+function wantedShare(query: PlanQuery, rows: number): number {
+    return Math.min(1, limitOf(query.root) / Math.max(1, rows));
 }
 
 /** Compiles the stages, the last of which sends the result to the sink. */
@@ -294,7 +310,7 @@ function planAsNamed(query: PlanQuery, host: Plan, limitBytes: number): DevicePl
 /**
  * A join out of core needs no more than row numbers of columns that cannot be in GPU memory, such as lists. One whose
  * inputs would fit is not worth that. Streams have no number of rows that a table could be made for, and are read by
- * operators that need none, which keep in GPU memory what fits.
+ * operators that need none, which keep in GPU memory what fits. So do some rows of a query that others read.
  */
 function planWithoutTables(
     query: PlanQuery,
@@ -307,7 +323,8 @@ function planWithoutTables(
     const inputs = inputsOf(query.root);
     const streamed = inputs.some((input) => input.streamed);
     const bytes = inputs.reduce((sum, input) => sum + input.columnBytes.reduce((a, b) => a + b, 0), 0);
-    if (!forced && !streamed && bytes <= limit) return refused;
+    const isHeld = innerOperators(query.root).some((node) => limitOf(node) < Infinity);
+    if (!forced && !streamed && !isHeld && bytes <= limit) return refused;
     const plan = outOfCore(query, host, limit);
     const named = deviceName(query.root) !== undefined;
     if (plan instanceof NotOnDevice) {

@@ -3,12 +3,13 @@ import type { DataType } from "apache-arrow";
 import { SpillwayError } from "../errors.js";
 import type { ColumnType } from "../model/column-type.js";
 import { bytesOption, formatBytes, parseBytes } from "../model/sizes.js";
-import type { InputInfo } from "../plan/logical.js";
+import { limitOf, type InputInfo } from "../plan/logical.js";
 import { typeText } from "../arrow/type-text.js";
 import { freezePlan, type PartitionSet, type Plan, type PlanInput } from "../plan/plan.js";
 import type { SetDraft, StageDraft } from "./compile.js";
 import { stageCost, type CostContext } from "./cost.js";
 import { arrowRowBytes, Estimator, type ValueWidth } from "./estimates.js";
+import { firstRowsQuery } from "./first-rows.js";
 import { defaultPolicy } from "./policy.js";
 import { PlanSearch, type Attempt, type PlanQuery } from "./plan-search.js";
 import { runBytesInChunk, runBytesInPool } from "./partitioning.js";
@@ -101,7 +102,9 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
         phases,
         draft.sets.map((set) => set.needs)
     );
-    const estimate = draft.request.estimator.of(root);
+    const { estimator } = draft.request;
+    const estimate = estimator.of(root);
+    const limit = limitOf(root);
     const resultRowBytes = sink === "count" ? 0 : arrowRowBytes(estimate.widths);
     const context: CostContext = {
         sets: draft.sets,
@@ -112,7 +115,9 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
         sink,
         resultRowBytes
     };
-    const stages = draft.stages.map((stage, i) => {
+    // Of no rows none has to be found.
+    const drafts = limit === 0 ? [] : draft.stages;
+    const stages = drafts.map((stage, i) => {
         const cost = stageCost(context, stage, stageInputWidths(stage, best));
         return {
             ...stage,
@@ -127,7 +132,7 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
         deviceReason: null,
         deviceMemory: null,
         inputs: draft.request.inputs.map(planInput),
-        sets: finishSets(best, poolBytes),
+        sets: limit === 0 ? [] : finishSets(best, poolBytes),
         stages,
         sink,
         result: {
@@ -136,7 +141,7 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
                 type: typeText(field.type as DataType),
                 nullable: field.nullable
             })),
-            rows: estimate.rows,
+            rows: estimator.givenRows(root),
             rowBytes: arrowRowBytes(estimate.widths)
         },
         outputColumns,
@@ -151,21 +156,52 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
             wantedBytes: best.wantedBytes,
             fixedBytes
         },
-        predictedMs: stages.reduce((sum, stage) => sum + stage.predictedMs, 0)
+        predictedMs: stages.reduce((sum, stage) => sum + stage.predictedMs, 0),
+        ...(limit === Infinity ? {} : { limit })
     });
+}
+
+/** The first rows are tried where that takes a fraction of what the stages do. */
+const triedMsShare = 1 / 4;
+/** Share of the tries that are expected to give too few rows. */
+const missedShare = 1 / 16;
+
+function withFirst(plan: Plan, first: Plan): Plan {
+    const { predictedMs } = plan;
+    if (first.predictedMs > predictedMs * triedMsShare) return plan;
+    return freezePlan({ ...plan, first, predictedMs: first.predictedMs + predictedMs * missedShare });
 }
 
 /** Plans one query: pure, from descriptions, statistics and the machine to a frozen plan. */
 export class QueryPlanner {
     readonly #search: PlanSearch;
+    #first: QueryPlanner | null | undefined;
 
-    public constructor(public readonly query: PlanQuery) {
+    /** `mayTry`: its plan may begin with a try of the first rows of its inputs. */
+    public constructor(
+        public readonly query: PlanQuery,
+        private readonly mayTry = true
+    ) {
         this.#search = new PlanSearch(query);
+    }
+
+    /** The planner of the query that is tried before this one; undefined: none is. */
+    public get first(): QueryPlanner | undefined {
+        if (this.#first === undefined) {
+            const query = this.mayTry ? firstRowsQuery(this.query) : undefined;
+            this.#first = query === undefined ? null : new QueryPlanner(query, false);
+        }
+        return this.#first ?? undefined;
     }
 
     /** Memory that the query could use at most. */
     public wantedBytes(): number {
         return this.#search.at(this.query.budgetBytes).wantedBytes;
+    }
+
+    /** Is the budget, in bytes, enough for a plan? */
+    public fits(budgetBytes: number): boolean {
+        return this.#search.at(budgetBytes).minimumBytes <= budgetBytes;
     }
 
     /** Memory that the query needs at least: that of the last rung, whatever rung the whole budget allows. */
@@ -180,7 +216,10 @@ export class QueryPlanner {
     public plan(budgetBytes: number, forReading = true): Plan {
         const best = this.#search.at(budgetBytes);
         if (best.minimumBytes > budgetBytes) throw budgetTooSmall(this.minimumBytes(), budgetBytes, "are allowed");
-        return finishPlan(this.query, best, budgetBytes, forReading ? this.minimumBytes() : null);
+        const plan = finishPlan(this.query, best, budgetBytes, forReading ? this.minimumBytes() : null);
+        const { first } = this;
+        if (first?.fits(budgetBytes) !== true) return plan;
+        return withFirst(plan, first.plan(budgetBytes, forReading));
     }
 }
 
@@ -193,7 +232,7 @@ export function memoryNeeds(query: PlanQuery): MemoryNeeds {
 /** What is expected of a query that runs. */
 export function expectations(query: PlanQuery): Expectations {
     const { root, statistics, policy = defaultPolicy } = query;
-    const { rows } = new Estimator(root, statistics, policy).of(root);
+    const rows = new Estimator(root, statistics, policy).givenRows(root);
     return { rows, wantedBytes: new QueryPlanner(query).wantedBytes() };
 }
 

@@ -124,7 +124,8 @@ function leastRungs(ladder: readonly PlanLimits[]): PlanLimits[] {
     return [...lastOfKind.values()].reverse();
 }
 
-const compileNode: CompileNode = (draft, node, needed, output) => {
+const compileNode: CompileNode = (draft, node, needed, to) => {
+    const output = draft.limited(node, to);
     if (node.kind === "join") compileJoin(draft, node, needed, output, compileNode);
     else if (node.kind === "group") compileGroup(draft, node, needed, output, compileNode);
 };

@@ -8,6 +8,7 @@ import { bytesOption, formatBytes, formatMs } from "../model/sizes.js";
 import type { Binding, EngineHandle } from "../native/binding.js";
 import type { LogicalNode } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
+import { firstRowsQuery } from "../planner/first-rows.js";
 import { NotOnDevice } from "../planner/device-support.js";
 import { leastHostBytes } from "../planner/host-shortage.js";
 import { checkOneDevice, deviceName, namesCpu, outOfCoreName, refusedAlgorithm } from "../planner/named-algorithm.js";
@@ -142,6 +143,18 @@ export class QueryDevice {
      * for and cannot run the query.
      */
     public async choose(query: PlanQuery, host: Plan, isRun = true): Promise<Plan> {
+        if (host.limit === 0) return host;
+        const plan = await this.#choose(query, host, isRun);
+        const { first } = plan;
+        const tried = plan.device === "cpu" || first === undefined ? undefined : firstRowsQuery(query);
+        if (first === undefined || tried === undefined || this.isAutomatic) return plan;
+        // What cannot be tried there is not: whoever asks for the GPU wants nothing to run elsewhere.
+        const onGpu = await this.#require(tried, first).catch(() => undefined);
+        const { first: _, ...whole } = plan;
+        return freezePlan(onGpu === undefined ? whole : { ...whole, first: onGpu });
+    }
+
+    async #choose(query: PlanQuery, host: Plan, isRun: boolean): Promise<Plan> {
         if (this.options.device === "cpu") return host;
         if (namesCpu(query.root)) return onHost(host, `"${cpuJoinAlgorithm}" was asked for, a join of the CPU engine`);
         const outOfCore = outOfCoreName(query.root);

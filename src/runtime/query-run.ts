@@ -8,7 +8,7 @@ import type { SourceHandle } from "../native/binding.js";
 import { dictionaryLinks } from "../plan/dictionary-links.js";
 import { inParts } from "../plan/group-parts.js";
 import { prunedTree } from "../plan/inner-operators.js";
-import { inputsOf, logicalSchema, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
+import { inputsOf, limitOf, logicalSchema, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
 import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { outOfCoreName } from "../planner/named-algorithm.js";
@@ -55,6 +55,23 @@ function linkedLayout(input: InputInfo, layout: SourceLayout, groups: readonly O
         for (const member of group) if (member.input === input) links.set(member.column, members);
     }
     return links.size === 0 ? layout : linkDictionaries(layout, links);
+}
+
+/** The first rows of an input. */
+function firstRowsOf(layout: SourceLayout, rowsMax: number): SourceLayout {
+    let rows = 0;
+    const batches = layout.batches.filter((batch) => {
+        const isWanted = rows < rowsMax;
+        rows += batch.rows;
+        return isWanted;
+    });
+    return { ...layout, batches, rowsMax };
+}
+
+/** There was less memory than was planned for. */
+function isShortage(error: unknown): boolean {
+    const { code } = toSpillwayError(error);
+    return code === "BUDGET_TOO_SMALL" || code === "OUT_OF_MEMORY";
 }
 
 /** A planner and the memory that its query may use. */
@@ -108,7 +125,7 @@ export class QueryRun {
         const plan = await this.#deviceFor(granted);
         if (sink instanceof FileSink) sink.prepare(plan);
         const startMs = performance.now();
-        const { rows, ran } = await this.#runPlan(plan, granted, sink);
+        const { rows, ran } = (await this.#tryFirst(plan, sink)) ?? (await this.#runPlan(plan, granted, sink));
         // Rows of memory that was transferred while they were read may be anything: they are no result.
         for (const source of this.#sources.values()) this.job.binding.checkMemory(source);
         await sink.finish();
@@ -156,16 +173,24 @@ export class QueryRun {
     async #openSources(): Promise<void> {
         const { node } = this.query;
         const links = dictionaryLinks(node);
-        await settleAll(inputsOf(node).map((input) => this.#openSource(input, links)));
+        const all = { sources: this.#sources };
+        await settleAll(inputsOf(node).map((input) => this.#openSource(input, links, all)));
         this.job.check();
     }
 
-    async #openSource(input: InputInfo, links: readonly Origin[][]): Promise<void> {
+    /** Opens an input, or its first rows. */
+    async #openSource(
+        input: InputInfo,
+        links: readonly Origin[][],
+        { sources, rowsMax }: { sources: Map<InputInfo, SourceHandle>; rowsMax?: number }
+    ): Promise<void> {
         const { job } = this;
         if (input.source.kind !== "layout") return;
-        const source = await job.binding.openSource(job.engine, linkedLayout(input, input.source.layout, links));
+        const layout = linkedLayout(input, input.source.layout, links);
+        const wanted = rowsMax === undefined ? layout : firstRowsOf(layout, rowsMax);
+        const source = await job.binding.openSource(job.engine, wanted);
         job.onEnd(() => job.binding.closeSource(source));
-        this.#sources.set(input, source);
+        sources.set(input, source);
     }
 
     /**
@@ -272,22 +297,63 @@ export class QueryRun {
         }
     }
 
-    async #stages(plan: Plan, sink: ResultSink): Promise<number> {
+    /**
+     * Runs what the plan tries first, the query of the first rows of its inputs. Undefined: there is no such thing, or
+     * it gave fewer rows than are wanted, of which nobody has got any.
+     */
+    async #tryFirst({ first }: Plan, sink: ResultSink): Promise<{ rows: number; ran: Plan } | undefined> {
+        if (first === undefined) return undefined;
+        const inputs = inputsOf(this.query.node);
+        const links = dictionaryLinks(this.query.node);
+        const sources = new Map<InputInfo, SourceHandle>();
+        await settleAll(
+            inputs.map((input, at) => this.#openSource(input, links, { sources, rowsMax: first.inputs[at]?.rows ?? 0 }))
+        );
+        this.job.check();
+        try {
+            const rows = await this.#stages(first, sink, { sources, allOrNone: true });
+            if (rows === limitOf(this.query.node)) {
+                for (const source of sources.values()) this.job.binding.checkMemory(source);
+                return { rows, ran: first };
+            }
+        } catch (error) {
+            this.job.check();
+            const isExpected = wrongEstimate(error) !== undefined || isRefusal(error) || isShortage(error);
+            if (!isExpected) throw error;
+        }
+        sink.restart();
+        this.#sent = false;
+        return undefined;
+    }
+
+    async #stages(
+        plan: Plan,
+        sink: ResultSink,
+        { sources, allOrNone }: { sources: Map<InputInfo, SourceHandle>; allOrNone: boolean } = {
+            sources: this.#sources,
+            allOrNone: false
+        }
+    ): Promise<number> {
         const { job } = this;
         const { runner, node } = this.query;
-        const sourceOf: SourceOf = (input) => this.#sources.get(input);
+        const sourceOf: SourceOf = (input) => sources.get(input);
+        const limit = limitOf(node);
+        // Nothing runs for no rows, but a file has its dictionaries all the same.
+        if (plan.stages.length === 0 && sink instanceof FileSink) await sink.open(plan, sourceOf);
         // A stage that is fed by streams has its sink before their dictionaries are known.
         const unknown = plan.device === "gpu" ? this.#streamsWithDictionaries() : new Set<InputInfo>();
         const run = new PlanRun({
             job,
             plan,
             inputs: inputsOf(node),
-            sources: this.#sources,
+            sources,
             tracker: this.#tracker,
             decisions,
-            openSink: () => {
+            openSink: async () => {
                 this.#sent = true;
-                return sink.open(plan, sourceOf, unknown.size > 0);
+                const handle = await sink.open(plan, sourceOf, unknown.size > 0);
+                if (limit < Infinity) job.binding.limitSink(handle, limit, allOrNone);
+                return handle;
             },
             inner: new InnerOperators(this.#operators(plan), sourceOf),
             streams: {
@@ -295,13 +361,14 @@ export class QueryRun {
                     this.#isConsumed = true;
                 },
                 ended: async (input, last) => {
-                    if (last !== undefined) this.#sources.set(input, last);
+                    if (last !== undefined) sources.set(input, last);
                     if (unknown.delete(input) && unknown.size === 0) await sink.learn(sourceOf);
                 }
             },
             deviceTurn: () => runner.device.takeTurn(job, plan)
         });
-        return await run.run();
+        // Operations on the GPU count all rows.
+        return Math.min(await run.run(), limit);
     }
 
     /** The query as plans beyond GPU memory make it. */

@@ -4,7 +4,7 @@ import type { RecordBatch, Schema, Table, TypeMap } from "apache-arrow";
 import { CountSink, FileSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
 import type { JoinAlgorithm } from "../model/algorithms.js";
-import { checkPath, readArgument } from "../model/arguments.js";
+import { checkInteger, checkPath, readArgument } from "../model/arguments.js";
 import type { DebugKnobs, Knobs } from "../model/debug-knobs.js";
 import type { ExperimentOptions } from "../model/experiment.js";
 import type {
@@ -16,7 +16,7 @@ import type {
     Name,
     Selected
 } from "../model/schema-types.js";
-import { logicalSchema, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import { limitOf, logicalSchema, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Explanation } from "../plan/plan-text.js";
 import type { SinkKind } from "../plan/plan.js";
 import { BatchStream } from "./batch-stream.js";
@@ -241,6 +241,16 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
         return await runQuery(query, (job) => new FileSink(job, this._node, target, overwrite));
     }
 
+    /**
+     * A query of at most `rows` rows of this result, whichever come first: rows have no order, and each run may give
+     * others. It stops as soon as it has them. Of two limits the smaller one holds; 0 gives the columns alone.
+     * Throws INVALID_ARGUMENT where `rows` is no whole number of at least 0.
+     */
+    public limit(rows: number): Query<T> {
+        this._runner.checkOpen();
+        return new Query<T>(this._runner, limitedNode(this._node, checkInteger(rows, "rows", 0)), this._debug);
+    }
+
     /** Statistics of the last run of this query that ended well; undefined before. */
     public report(): RunReport | undefined {
         return this.#report;
@@ -252,6 +262,10 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
         };
         return { runner: this._runner, node: this._node, debug: this._debug, kind, request, report };
     }
+}
+
+function limitedNode(node: LogicalNode, rows: number): LogicalNode {
+    return node.kind === "input" ? node : { ...node, limit: Math.min(limitOf(node), rows) };
 }
 
 /** Checks the options of a join and makes its query. @internal */
