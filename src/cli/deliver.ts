@@ -45,18 +45,26 @@ export async function deliver(query: Query, args: DeliveryArguments, context: Co
     const rows = args.rows == null ? null : parseCount("rows", args.rows, 1);
     if (args.explain) return await explain(query, args, context);
     const bar = progressFor(context.stderr, args.quiet);
+    const shown = shownOf(query, rows, args);
     let whole = true;
     try {
         if (args.count) await count(query, args, context, bar);
         else if (args.output != null) await writeFile(query, args.output, args, context, bar);
-        else if (args.json) whole = await printLines(query, rows ?? Infinity, context, bar);
-        else whole = await printHead(query, rows ?? rowsOfTable, args.quiet, context, bar);
+        else if (args.json) await printLines(shown, context, bar);
+        else whole = await printHead(shown, rows ?? rowsOfTable, args.quiet, context, bar);
     } finally {
         bar.end();
     }
-    // A run that was left early may have ended by chance, or not: its figures are not those of the printed rows.
-    const summary = whole ? runSummary(query) : null;
+    // The figures of a run that ended at a limit are not those of the whole query.
+    const summary = whole ? runSummary(shown) : null;
     if (!args.quiet && summary != null) context.say(...summary);
+}
+
+/** The query of the rows that are printed: of a table one more, which tells whether more follow. */
+function shownOf(query: Query, rows: number | null, { count, output, json }: DeliveryArguments): Query {
+    if (count || output != null) return query;
+    if (json) return rows === null ? query : query.limit(rows);
+    return query.limit(Math.min((rows ?? rowsOfTable) + 1, Number.MAX_SAFE_INTEGER));
 }
 
 async function explain(query: Query, args: DeliveryArguments, context: CommandContext): Promise<void> {
@@ -97,23 +105,14 @@ async function writeFile(
     if (args.json) await context.printJson(`${JSON.stringify({ rows, path, report: query.report() })}\n`);
 }
 
-/** Prints the first rows as JSON lines. Were these all? */
-async function printLines(
-    query: Query,
-    rows: number,
-    context: CommandContext,
-    bar: ProgressRenderer
-): Promise<boolean> {
-    let left = rows;
+/** Prints rows as JSON lines. */
+async function printLines(query: Query, context: CommandContext, bar: ProgressRenderer): Promise<void> {
     for await (const batch of query.batches(runOptions(context, bar))) {
-        for (const block of batchAsJsonLines(batch, left)) {
+        for (const block of batchAsJsonLines(batch)) {
             bar.end();
             await context.printJson(block);
         }
-        if (batch.numRows > left) return false;
-        left -= batch.numRows;
     }
-    return true;
 }
 
 /** Prints the first rows as a table. Were these all? */

@@ -52,7 +52,7 @@ export const resultOptions = {
         default: false,
         describe: "Print the plan (with --count: of counting) and run nothing"
     },
-    rows: { type: "string", describe: "Most rows to print (default: 10 in a table, all with --json)" },
+    rows: { type: "string", describe: "Rows to print; no more are computed (default: 10 in a table, all with --json)" },
     json: { type: "boolean", default: false, describe: "Results (rows as JSON lines), plans and errors as JSON" },
     quiet: { type: "boolean", alias: "q", default: false, describe: "Nothing on stderr but errors" }
 } as const;

@@ -6,12 +6,9 @@ import { JsonBlock } from "./json-block.js";
 import { jsonColumn } from "./json.js";
 import { columnReader } from "../../values/readers.js";
 
-/**
- * Rows of a batch, or its first ones, as JSON objects, one a line, in blocks that end anywhere. A block's memory is
- * used for the next one.
- */
-export function* batchAsJsonLines(batch: RecordBatch, rowsMax = Infinity): Generator<Buffer> {
-    const end = Math.min(batch.numRows, rowsMax);
+/** Rows of a batch as JSON objects, one a line, in blocks that end anywhere; their memory is used for the next one. */
+export function* batchAsJsonLines(batch: RecordBatch): Generator<Buffer> {
+    const end = batch.numRows;
     const out = new JsonBlock();
     const columns = batch.schema.fields.map((field, index) => ({
         before: `${index === 0 ? "{" : ","}${JSON.stringify(field.name)}:`,
