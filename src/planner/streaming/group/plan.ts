@@ -83,7 +83,8 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         hostBytes: hostBytes(host),
         peerBytes: query.peerBytes,
         sparing: sink === "table",
-        guessed: node.child.input.streamed
+        guessed: node.child.input.streamed,
+        isKeyless: node.keys.length === 0
     };
     const sizes = chooseGroupSizes(request);
     const spilledRows = spilledGroupRows(request, sizes);

@@ -54,6 +54,8 @@ export interface GroupSizeRequest extends SizeLimits {
     readonly packedBytes: number;
     /** All rows are another operator's. */
     readonly piped?: boolean;
+    /** All rows are one group: a partial row of each chunk, which no estimate can be wrong about. */
+    readonly isKeyless?: boolean;
 }
 
 export function groupRingBytes(memory: GroupMemory, sizes: OutOfCoreGroupSizes): Rings {
@@ -106,10 +108,10 @@ function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes):
 }
 
 /** As many as a share of the memory takes: what is aggregated together frees more than its parts do. */
-function chooseMergeRows({ memory, rows, limitBytes }: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
+function chooseMergeRows({ memory, rows, limitBytes, isKeyless }: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
     const { chunkRows, pageRows } = sizes;
     const affordable = powerOfTwoAtMost(mergedBytes(limitBytes) / memory.rowBytes);
-    const useful = powerOfTwoAtLeast(rows);
+    const useful = isKeyless === true ? 1 : powerOfTwoAtLeast(rows);
     const least = Math.max(chunkRows, pageRows);
     const taken = (mergeRows: number): number =>
         memory.of({ ...sizes, mergeRows, pages: leastPages(sizes) }).deviceBytes;
@@ -122,8 +124,9 @@ function chooseMergeRows({ memory, rows, limitBytes }: GroupSizeRequest, sizes: 
 
 /** The rest of the limit, or what all rows need when the last pages of all partitions are almost empty. */
 function choosePages(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
-    const { memory, rows, limitBytes, debug } = request;
+    const { memory, rows, limitBytes, debug, isKeyless } = request;
     const least = leastPages(sizes);
+    if (isKeyless === true) return least;
     const all = Math.max(least, pagesOfAll(pagedRows(rows, request), sizes));
     const most = Math.max(least, Math.ceil(all * (debug.residentShare ?? 1)));
     return mostPages(least, most, limitBytes, (pages) => memory.of({ ...sizes, pages }).deviceBytes);

@@ -163,6 +163,7 @@ function groupRequest(facts: TreeFacts, operator: GroupOperator, share: Operator
         packedBytes: packedPartialBytes(layout, statistics),
         sparing: query.sink === "table",
         piped: true,
+        isKeyless: node.keys.length === 0,
         guessed: inputsOf(node).some(({ streamed }) => streamed),
         debug: query.debug
     };
