@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/checked_size.hpp"
+#include "base/error.hpp"
 
 namespace spillway {
 
@@ -51,10 +52,17 @@ Buffer Buffer::allocate(MemoryBudget& budget, Reservation& from, uint64_t bytes,
     return from_heap(std::move(reservation), bytes, purpose, zeroed);
 }
 
+Buffer Buffer::slice(uint8_t* data, uint64_t capacity) {
+    Buffer slice(data, 0, capacity, {});
+    slice.is_slice_ = true;
+    return slice;
+}
+
 Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)),
       capacity_(std::exchange(other.capacity_, 0)),
+      is_slice_(std::exchange(other.is_slice_, false)),
       reservation_(std::move(other.reservation_)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
@@ -62,12 +70,13 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
     std::swap(data_, taken.data_);
     std::swap(size_, taken.size_);
     std::swap(capacity_, taken.capacity_);
+    std::swap(is_slice_, taken.is_slice_);
     std::swap(reservation_, taken.reservation_);
     return *this;
 }
 
 Buffer::~Buffer() {
-    if (data_ == nullptr) return;
+    if (data_ == nullptr || is_slice_) return;
     if (is_mapped(capacity_) && reservation_.bytes() >= capacity_) {
         MemoryBudget* budget = reservation_.budget();
         budget->return_block({data_, capacity_}, std::move(reservation_));
@@ -80,7 +89,7 @@ void Buffer::grow(MemoryBudget& budget, uint64_t capacity, const char* purpose) 
     if (capacity <= capacity_) return;
     const uint64_t enough = block_capacity(capacity);
     const uint64_t doubled = std::max(enough, block_capacity(2 * capacity_));
-    if (capacity_ >= kHugeBytes) {
+    if (capacity_ >= kHugeBytes && !is_slice_) {
         extend(budget, doubled, enough, purpose);
     } else {
         replace(budget, doubled, enough, purpose);
@@ -128,6 +137,7 @@ void Buffer::replace(MemoryBudget& budget, uint64_t capacity, uint64_t capacity_
 }
 
 Buffer::Block Buffer::detach() {
+    SPILLWAY_CHECK(!is_slice_);
     const Block block{data_, capacity_};
     data_ = nullptr;
     size_ = 0;

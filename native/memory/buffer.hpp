@@ -11,6 +11,7 @@ namespace spillway {
 // One owned block of memory, 64-byte aligned, counted in the budget it was made with. Blocks of 64 KiB and more are
 // anonymous mappings (huge pages asked for from 2 MiB on) that go to the block cache of the budget when freed; smaller
 // ones come from malloc. Contents are NOT zeroed unless said. Moving is free; not thread-safe by itself.
+// A slice is the exception: bytes of another Buffer's block, which it neither counts nor frees.
 class Buffer {
   public:
     Buffer() = default;
@@ -20,6 +21,8 @@ class Buffer {
     // Takes the bytes out of a reservation the caller already holds (and from the budget what rounding adds).
     static Buffer allocate(MemoryBudget& budget, Reservation& from, uint64_t bytes, const char* purpose,
                            bool zeroed = false);
+    // `capacity` bytes of a block that somebody else owns and that outlives this; size() is 0.
+    static Buffer slice(uint8_t* data, uint64_t capacity);
     Buffer(Buffer&& other) noexcept;
     Buffer& operator=(Buffer&& other) noexcept;
     Buffer(const Buffer&) = delete;
@@ -31,8 +34,10 @@ class Buffer {
     uint64_t size() const { return size_; }          // bytes in use
     uint64_t capacity() const { return capacity_; }  // bytes allocated
     bool empty() const { return data_ == nullptr; }
+    bool is_slice() const { return is_slice_; }
     void set_size(uint64_t bytes) { size_ = bytes; }  // bytes <= capacity
-    // Keeps size() bytes, at least doubles when it must grow (or takes just `capacity` when the budget has no more).
+    // Keeps size() bytes, at least doubles when it must grow (or takes just `capacity` when the budget has no more). A
+    // slice becomes a block of its own.
     void grow(MemoryBudget& budget, uint64_t capacity, const char* purpose);
     // At least `bytes`, for contents that are made anew: the old block goes first, as the budget may not hold both. A
     // buffer that is renewed for the second time is used for contents of varying size: it gets a quarter more, where
@@ -41,7 +46,7 @@ class Buffer {
     // Stops counting the block in the budget: the rows now belong to the user.
     void leave_budget() { reservation_.release(); }
 
-    // The block handed over to somebody who will call free_block() (JS finalizer).
+    // The block handed over to somebody who will call free_block() (JS finalizer). Not of a slice.
     struct Block {
         uint8_t* data;
         uint64_t capacity;
@@ -62,6 +67,7 @@ class Buffer {
     uint8_t* data_ = nullptr;
     uint64_t size_ = 0;
     uint64_t capacity_ = 0;
+    bool is_slice_ = false;
     Reservation reservation_;
 };
 

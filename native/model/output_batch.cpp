@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "base/bitmap.hpp"
+#include "base/checked_size.hpp"
+#include "memory/batch_memory.hpp"
 
 namespace spillway {
 
@@ -99,6 +101,26 @@ uint64_t OutputBatch::bytes() const {
     uint64_t bytes = 0;
     for (const auto& column : columns) bytes += column_bytes(column);
     return bytes;
+}
+
+uint64_t expected_column_bytes(const ColumnType& type, uint64_t rows) {
+    const uint64_t bits = BatchMemory::padded(rows / 8 + 1);
+    const auto values = [&](int32_t width, uint64_t count) {
+        return add_or_max(BatchMemory::padded(multiply_or_max(count, static_cast<uint64_t>(width))), bits);
+    };
+    switch (type.layout) {
+        case Layout::kBool:
+            return 2 * bits;
+        case Layout::kFixed:
+            return values(type.byte_width, rows);
+        case Layout::kDictionary:
+        case Layout::kView:
+            return values(sizeof(int32_t), rows + 1);
+        case Layout::kBinary:
+            return values(type.byte_width, rows + 1);
+        default:
+            return 0;
+    }
 }
 
 ColumnView view_of(const OutputColumn& column) {

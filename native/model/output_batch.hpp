@@ -26,12 +26,18 @@ struct OutputColumn {
 
 struct OutputBatch {
     int64_t rows = 0;
+    // Of which buffers of the columns may be slices; in use as far as the last one's padding.
+    Buffer memory;
     std::vector<OutputColumn> columns;
-    uint64_t bytes() const;  // sum over all buffers
+    uint64_t bytes() const;  // sum over all buffers of columns
 };
 
 // Keeps the first rows, at most as many as there are. Buffers keep their memory.
 void cut_batch(OutputBatch& batch, int64_t rows);
+
+// What a column of so many rows takes of the memory of its batch, NULLs included. Of nested values, and of the bytes of
+// others whose length varies, nothing is known beforehand.
+uint64_t expected_column_bytes(const ColumnType& type, uint64_t rows);
 
 ColumnView view_of(const OutputColumn& column);  // borrowed; valid while the column lives
 

@@ -4,15 +4,13 @@ import { Data, makeData, RecordBatch, Schema, Struct, type Field, type Vector } 
 
 import type { ColumnType } from "../model/column-type.js";
 import { bitmapBytes, checkedProduct } from "../model/sizes.js";
-import { bufferCount, columnTypeOf, resultColumnType } from "./column-type-of.js";
+import { columnTypeOf, resultColumnType } from "./column-type-of.js";
 
 /** One batch as the engine hands it over; mirrors NativeOutputBatch. */
 export interface EngineBatch {
     rows: number;
-    /** Pairs: length, nullCount. */
-    nodes: Float64Array;
-    /** One per buffer; null = absent. */
-    buffers: (ArrayBuffer | null)[];
+    layout: Float64Array;
+    memory: readonly ArrayBuffer[];
 }
 
 /** Dictionary of each dictionary field node of the schema, in pre-order. */
@@ -26,29 +24,46 @@ interface TypedArrayConstructor {
 
 const noBitmap = new Uint8Array(0);
 
-/** Walks a batch in pre-order and wraps its buffers: nothing is copied. */
+/** What makeData() comes to after looking at the type and every buffer, which takes 2 us for each column. */
+function dataOf(type: DataType, length: number, nullCount: number, buffers: unknown[], children?: Data[]): Data {
+    return new Data(type, 0, length, nullCount, buffers as never, children);
+}
+
+/** Walks a batch in pre-order and makes views of its memory: nothing is copied. */
 class BatchReader {
-    #node = 0;
-    #buffer = 0;
+    #at = 0;
     #dictionary = 0;
+    readonly #layout: Float64Array;
 
     public constructor(
         private readonly batch: EngineBatch,
         private readonly dictionaries: Dictionaries
-    ) {}
-
-    #next(): ArrayBuffer | null {
-        return this.batch.buffers[this.#buffer++] ?? null;
+    ) {
+        this.#layout = batch.layout;
     }
 
-    /** Buffers may be longer than their contents (they are padded), but an absent one means no elements. */
+    #number(): number {
+        return this.#layout[this.#at++] as number;
+    }
+
+    /** A view of the next buffer, without its padding; of no elements where there is none, or zeros. */
     #array(type: TypedArrayConstructor, length: number): ArrayBufferView {
-        const buffer = this.#next();
-        return buffer === null ? new type(length) : new type(buffer, 0, length);
+        const memory = this.#number();
+        const offset = this.#number();
+        this.#at++;
+        return memory < 0 ? new type(length) : new type(this.batch.memory[memory] as ArrayBuffer, offset, length);
     }
 
+    /** All bytes of the next buffer. */
     #bytes(): Uint8Array {
-        return new Uint8Array(this.#next() ?? []);
+        const memory = this.#number();
+        const offset = this.#number();
+        const bytes = this.#number();
+        return memory < 0 ? noBitmap : new Uint8Array(this.batch.memory[memory] as ArrayBuffer, offset, bytes);
+    }
+
+    #offsets(byteWidth: number, length: number): ArrayBufferView {
+        return this.#array(byteWidth === 8 ? BigInt64Array : Int32Array, length + 1);
     }
 
     #children(type: DataType, column: ColumnType): Data[] {
@@ -56,57 +71,57 @@ class BatchReader {
     }
 
     public column(type: DataType, column: ColumnType): Data {
-        const length = this.batch.nodes[this.#node * 2] ?? 0;
-        const nullCount = this.batch.nodes[this.#node * 2 + 1] ?? 0;
-        this.#node++;
+        const length = this.#number();
+        const nullCount = this.#number();
         const { layout, byteWidth } = column;
-        const hasValidity = bufferCount(layout) > 0 && layout !== "unionSparse" && layout !== "unionDense";
-        const validity = hasValidity ? this.#next() : null;
-        const nullBitmap = validity === null ? null : new Uint8Array(validity);
-        const nulls = nullBitmap === null ? 0 : nullCount;
-        const make = (parts: object): Data =>
-            makeData({ type, length, nullCount: nulls, nullBitmap, ...parts } as never) as Data;
-        // What makeData() comes to after looking at the type and every buffer, which takes 2 us for each of the columns
-        // that most results have nothing but.
-        const flat = (values: unknown, valueOffsets?: unknown): Data =>
-            new Data(type, 0, length, nulls, [valueOffsets, values, nullBitmap ?? noBitmap] as never);
-        const offsets = (): ArrayBufferView => this.#array(byteWidth === 8 ? BigInt64Array : Int32Array, length + 1);
+        if (layout === "null" || layout === "unionSparse" || layout === "unionDense") {
+            return this.#withoutBitmap(type, column, length);
+        }
+        const nullBitmap = this.#bytes();
+        const nulls = nullBitmap === noBitmap ? 0 : nullCount;
         switch (layout) {
-            case "null":
-                return makeData({ type, length } as never) as Data;
             case "bool":
-                return flat(this.#array(Uint8Array, bitmapBytes(length)));
+                return dataOf(type, length, nulls, [
+                    undefined,
+                    this.#array(Uint8Array, bitmapBytes(length)),
+                    nullBitmap
+                ]);
             case "fixed": {
                 const arrayType = type.ArrayType as TypedArrayConstructor;
                 const bytes = checkedProduct(length, byteWidth, "bytes of values");
-                return flat(this.#array(arrayType, bytes / arrayType.BYTES_PER_ELEMENT));
+                const values = this.#array(arrayType, bytes / arrayType.BYTES_PER_ELEMENT);
+                return dataOf(type, length, nulls, [undefined, values, nullBitmap]);
             }
             case "binary":
             case "view": {
-                const valueOffsets = offsets();
-                return flat(this.#bytes(), valueOffsets);
+                const valueOffsets = this.#offsets(byteWidth, length);
+                return dataOf(type, length, nulls, [valueOffsets, this.#bytes(), nullBitmap]);
             }
-            case "list":
-                return make({ valueOffsets: offsets(), child: this.#children(type, column)[0] });
-            case "fixedList":
-                return make({ child: this.#children(type, column)[0] });
-            case "struct":
-                return make({ children: this.#children(type, column) });
-            case "unionSparse": {
-                const typeIds = this.#array(Int8Array, length);
-                return makeData({ type, length, typeIds, children: this.#children(type, column) } as never) as Data;
-            }
-            case "unionDense": {
-                const typeIds = this.#array(Int8Array, length);
-                const valueOffsets = this.#array(Int32Array, length);
-                const children = this.#children(type, column);
-                return makeData({ type, length, typeIds, valueOffsets, children } as never) as Data;
-            }
-            case "dictionary": {
-                const data = this.#array(Int32Array, length);
-                return make({ data, dictionary: this.dictionaries[this.#dictionary++] });
-            }
+            default:
+                return this.#withParts(type, column, length, nulls, nullBitmap);
         }
+    }
+
+    #withoutBitmap(type: DataType, column: ColumnType, length: number): Data {
+        if (column.layout === "null") return makeData({ type, length } as never) as Data;
+        const typeIds = this.#array(Int8Array, length);
+        const valueOffsets = column.layout === "unionDense" ? this.#array(Int32Array, length) : undefined;
+        const children = this.#children(type, column);
+        return makeData({ type, length, typeIds, valueOffsets, children } as never) as Data;
+    }
+
+    #withParts(type: DataType, column: ColumnType, length: number, nullCount: number, bitmap: Uint8Array): Data {
+        const nullBitmap = bitmap === noBitmap ? null : bitmap;
+        const make = (parts: object): Data =>
+            makeData({ type, length, nullCount, nullBitmap, ...parts } as never) as Data;
+        if (column.layout === "dictionary") {
+            const data = this.#array(Int32Array, length);
+            return make({ data, dictionary: this.dictionaries[this.#dictionary++] });
+        }
+        const valueOffsets = column.layout === "list" ? this.#offsets(column.byteWidth, length) : undefined;
+        const children = this.#children(type, column);
+        if (column.layout === "struct") return make({ children });
+        return make(valueOffsets === undefined ? { child: children[0] } : { valueOffsets, child: children[0] });
     }
 }
 
@@ -116,8 +131,9 @@ export function resultColumns(schema: Schema): ColumnType[] {
 }
 
 const noColumns = makeData({ type: new Struct([]), length: 0, nullCount: 0, children: [] });
+const empty = new RecordBatch(new Schema([]), noColumns);
 
-/** A record batch around the engine's buffers. `columns`: see resultColumns. */
+/** A record batch around the engine's memory. `columns`: see resultColumns. */
 export function recordBatchOf(
     schema: Schema,
     columns: readonly ColumnType[],
@@ -126,10 +142,11 @@ export function recordBatchOf(
 ): RecordBatch {
     const reader = new BatchReader(batch, dictionaries);
     const children = schema.fields.map((field, i) => reader.column(field.type as DataType, columns[i] as ColumnType));
-    const data = makeData({ type: new Struct(schema.fields), length: batch.rows, nullCount: 0, children });
+    const data = dataOf(new Struct(schema.fields), batch.rows, 0, [undefined, undefined, noBitmap], children);
     // The constructor copies every field, and looks each up among all others: 20 ms for 2,001 columns, and memory for
     // each batch that is alive. The engine's columns are equally long, so that there is nothing to copy for.
-    return Object.assign(new RecordBatch(new Schema([]), noColumns), { schema, data });
+    const made = Object.create(RecordBatch.prototype) as RecordBatch;
+    return Object.assign(made, empty, { schema, data, _metadata: new Map() });
 }
 
 /** The values of one unified dictionary. `type`: the dictionary's value type. */
@@ -139,5 +156,5 @@ export function dictionaryData(type: DataType, batch: EngineBatch, dictionaries:
 }
 
 export function batchBytes(batch: EngineBatch): number {
-    return batch.buffers.reduce((sum, buffer) => sum + (buffer?.byteLength ?? 0), 0);
+    return batch.memory.reduce((sum, { byteLength }) => sum + byteLength, 0);
 }

@@ -106,10 +106,13 @@ export interface NativeGroupBySpec {
 /** One result batch in IPC pre-order (dictionary columns as int32 indices; views as binary). */
 export interface NativeOutputBatch {
     rows: number;
-    /** Pairs: length, nullCount. */
-    nodes: Float64Array;
-    /** One per buffer; null = absent (no NULLs). */
-    buffers: (ArrayBuffer | null)[];
+    /**
+     * Of each node its length and nullCount, then of each of its buffers the index of the memory that it is in, its
+     * first byte there, and its bytes; index -1: an absent one (no NULLs, or no elements).
+     */
+    layout: Float64Array;
+    /** Mostly one for all buffers. */
+    memory: ArrayBuffer[];
 }
 
 export interface NativeKeyStatistics {

@@ -6,6 +6,7 @@
 
 #include "addon/encode/encode.hpp"
 #include "addon/jobs/job_registry.hpp"
+#include "memory/batch_memory.hpp"
 
 namespace spillway::addon {
 
@@ -65,74 +66,116 @@ Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer, const BatchTarget& tar
     return copy;
 }
 
-// Arrow wants length + 1 offsets even for no rows; the engine leaves the buffer of an empty column out.
-Napi::Value encode_offsets(Napi::Env env, OutputColumn& column, uint64_t width, const BatchTarget& target) {
-    if (column.offsets.size() > 0) return encode_buffer(env, std::move(column.offsets), target);
-    return Napi::ArrayBuffer::New(env, width);
-}
-
+// What JavaScript needs to know of a batch, in the order in which batch-from-native.ts reads it: of each column its
+// length and number of NULLs, then of each of its buffers which memory it is in, from which byte on, and how many.
 class BatchEncoder {
   public:
-    BatchEncoder(Napi::Env env, const BatchTarget& target)
-        : env_(env), target_(target), buffers_(Napi::Array::New(env)) {}
+    BatchEncoder(Napi::Env env, OutputBatch& batch, const BatchTarget& target)
+        : env_(env), batch_(batch), target_(target), memory_(Napi::Array::New(env)) {}
 
+    Napi::Object encode() {
+        block_ = batch_.memory.data();
+        if (block_ != nullptr) memory_.Set(count_++, encode_buffer(env_, std::move(batch_.memory), target_));
+        for (OutputColumn& column : batch_.columns) add(column);
+        copy_small_ones();
+        auto layout = Napi::Float64Array::New(env_, layout_.size());
+        if (!layout_.empty()) std::memcpy(layout.Data(), layout_.data(), layout_.size() * sizeof(double));
+        auto batch = Napi::Object::New(env_);
+        batch.Set("rows", Napi::Number::New(env_, static_cast<double>(batch_.rows)));
+        batch.Set("layout", layout);
+        batch.Set("memory", memory_);
+        return batch;
+    }
+
+  private:
     void add(OutputColumn& column) {
-        nodes_.push_back(static_cast<double>(column.length));
-        nodes_.push_back(static_cast<double>(column.null_count));
+        layout_.push_back(static_cast<double>(column.length));
+        layout_.push_back(static_cast<double>(column.null_count));
         const ColumnType& type = *column.type;
         const bool is_union = type.layout == Layout::kUnionSparse || type.layout == Layout::kUnionDense;
         if (type.layout == Layout::kNull) return;
-        if (!is_union)
-            push(column.null_count == 0 ? env_.Null() : encode_buffer(env_, std::move(column.validity), target_));
+        if (!is_union) {
+            if (column.null_count == 0) {
+                add_place(kAbsent, 0, 0);
+            } else {
+                add(column.validity);
+            }
+        }
         switch (type.layout) {
             case Layout::kBinary:
             case Layout::kView:
-                push(encode_offsets(env_, column, type.layout == Layout::kBinary ? type.byte_width : 4, target_));
-                push(encode_buffer(env_, std::move(column.data), target_));
+                add(column.offsets);
+                add(column.data);
                 break;
             case Layout::kList:
-                push(encode_offsets(env_, column, type.byte_width, target_));
+                add(column.offsets);
                 break;
             case Layout::kUnionDense:
-                push(encode_buffer(env_, std::move(column.data), target_));
-                push(encode_buffer(env_, std::move(column.offsets), target_));
+                add(column.data);
+                add(column.offsets);
                 break;
             case Layout::kStruct:
             case Layout::kFixedList:
                 break;
             default:
-                push(encode_buffer(env_, std::move(column.data), target_));
+                add(column.data);
                 break;
         }
-        for (auto& child : column.children) add(child);
+        for (OutputColumn& child : column.children) add(child);
     }
 
-    Napi::Object finish(int64_t rows) {
-        auto nodes = Napi::Float64Array::New(env_, nodes_.size());
-        if (!nodes_.empty()) std::memcpy(nodes.Data(), nodes_.data(), nodes_.size() * sizeof(double));
-        auto batch = Napi::Object::New(env_);
-        batch.Set("rows", Napi::Number::New(env_, static_cast<double>(rows)));
-        batch.Set("nodes", nodes);
-        batch.Set("buffers", buffers_);
-        return batch;
+    void add(Buffer& buffer) {
+        const uint64_t size = buffer.size();
+        if (size == 0) return add_place(kAbsent, 0, 0);
+        if (buffer.is_slice()) return add_place(0, static_cast<uint64_t>(buffer.data() - block_), size);
+        if (size <= kCopyBytesMax) {
+            if (small_.empty()) small_memory_ = count_++;
+            add_place(small_memory_, small_bytes_, size);
+            small_.push_back({&buffer, small_bytes_});
+            small_bytes_ += BatchMemory::padded(size);
+            return;
+        }
+        add_place(count_, 0, size);
+        memory_.Set(count_++, encode_buffer(env_, std::move(buffer), target_));
     }
 
-  private:
-    void push(Napi::Value value) { buffers_.Set(count_++, value); }
+    void add_place(double memory, uint64_t offset, uint64_t bytes) {
+        layout_.push_back(memory);
+        layout_.push_back(static_cast<double>(offset));
+        layout_.push_back(static_cast<double>(bytes));
+    }
+
+    // One ArrayBuffer for all small ones.
+    void copy_small_ones() {
+        if (small_.empty()) return;
+        auto copies = Napi::ArrayBuffer::New(env_, small_bytes_);
+        auto* const data = static_cast<uint8_t*>(copies.Data());
+        for (const Small& small : small_) std::memcpy(data + small.offset, small.buffer->data(), small.buffer->size());
+        memory_.Set(small_memory_, copies);
+    }
+
+    static constexpr double kAbsent = -1;
+    struct Small {
+        const Buffer* buffer;
+        uint64_t offset;
+    };
 
     Napi::Env env_;
+    OutputBatch& batch_;
     const BatchTarget& target_;
-    Napi::Array buffers_;
-    uint32_t count_ = 0;
-    std::vector<double> nodes_;
+    Napi::Array memory_;
+    uint32_t count_ = 0;  // of memory_
+    const uint8_t* block_ = nullptr;
+    std::vector<Small> small_;
+    uint32_t small_memory_ = 0;
+    uint64_t small_bytes_ = 0;
+    std::vector<double> layout_;
 };
 
 }  // namespace
 
 Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch, const BatchTarget& target) {
-    BatchEncoder encoder(env, target);
-    for (auto& column : batch.columns) encoder.add(column);
-    return encoder.finish(batch.rows);
+    return BatchEncoder(env, batch, target).encode();
 }
 
 }  // namespace spillway::addon

@@ -12,8 +12,8 @@ namespace spillway::addon {
 // the event loop. Most batches are dropped before the next ones come, and for those a young collection is enough: 0.5
 // ms, which V8 makes anyway for every 32 MiB of young ArrayBuffers (2 x the largest semi-space; seen in V8 11.3). So
 // bytes stay untold until more are alive than such collections leave; from then on V8 hears of all of them. One per
-// environment; on its JS thread. V8's number is at all times: bytes alive - bytes untold. Newer versions of V8 collect
-// less eagerly and do not let their number be lowered: they hear of all bytes at once.
+// environment; on its JS thread. V8's number is at all times: bytes alive - bytes untold + bytes ahead. Newer versions
+// of V8 collect less eagerly and do not let their number be lowered: they hear of all bytes at once.
 class DeliveredMemory {
   public:
     explicit DeliveredMemory(napi_env env);
@@ -27,12 +27,19 @@ class DeliveredMemory {
     int64_t alive_bytes() const { return alive_; }
 
   private:
+    void settle(napi_env env, int64_t missing);
+
     // 32 MiB young ones, one batch in the reader's hands and one in the next reader's: 16 MiB each at most.
     static constexpr int64_t kUntoldBytesMax = int64_t{64} << 20;
+
+    static constexpr int64_t kAheadBytesMin = int64_t{64} << 20;
+    static constexpr int64_t kAheadBytesMax = int64_t{1} << 30;
 
     const bool keeps_untold_;
     int64_t alive_ = 0;
     int64_t untold_ = 0;
+    int64_t ahead_ = 0;
+    int64_t dropped_ = 0;  // bytes so far
 };
 
 }  // namespace spillway::addon

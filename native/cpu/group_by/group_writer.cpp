@@ -2,6 +2,7 @@
 #include "cpu/group_by/group_writer.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "cpu/group_by/aggregate_state.hpp"
 
@@ -43,6 +44,7 @@ uint64_t bytes_of(const GroupPlan& plan, const uint8_t* record) {
 
 GroupWriter::GroupWriter(const GroupPlan& plan, BatchSink& sink, MemoryBudget& budget, int worker)
     : plan_(plan),
+      budget_(budget),
       sink_(sink),
       worker_(worker),
       batch_size_{std::max<int64_t>(1, sink.batch_size().rows), sink.batch_size().bytes} {
@@ -98,6 +100,7 @@ int64_t GroupWriter::slice_length(const uint8_t* const* records, int64_t count) 
 }
 
 void GroupWriter::append_slice(const uint8_t* const* records, int64_t count) {
+    if (memory_ == nullptr) memory_ = begin_batch(columns_, budget_);
     size_t at = 0;
     bytes_ = 0;
     for (const GroupPlan::KeyOutput& key : plan_.key_outputs) {
@@ -129,9 +132,11 @@ void GroupWriter::append_slice(const uint8_t* const* records, int64_t count) {
 
 void GroupWriter::flush() {
     if (rows_ == 0) return;
-    OutputBatch batch;
-    batch.rows = rows_;
-    for (ColumnBuilder& column : columns_) batch.columns.push_back(column.finish());
+    OutputBatch batch = finish_batch(columns_, std::move(memory_), rows_);
+    // There are more groups than were expected.
+    if (rows_ == batch_size_.rows) {
+        for (ColumnBuilder& column : columns_) column.expect(batch_size_.rows);
+    }
     rows_ = 0;
     bytes_ = 0;
     sink_.push(worker_, std::move(batch));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "cpu/group_by/group_plan.hpp"
@@ -25,10 +26,12 @@ class GroupWriter {
     int64_t slice_length(const uint8_t* const* records, int64_t count) const;
 
     const GroupPlan& plan_;
+    MemoryBudget& budget_;
     BatchSink& sink_;
     const int worker_;
     const BatchSize batch_size_;
     std::vector<ColumnBuilder> columns_;
+    std::unique_ptr<BatchMemory> memory_;  // of the batch that has rows
     int64_t rows_ = 0;
     uint64_t bytes_ = 0;  // of the rows gathered so far
     uint64_t groups_ = 0;

@@ -28,6 +28,8 @@ class ColumnGather {
 
     // How many rows the result column will have, as far as is known: it takes memory for as many at once.
     void expect(int64_t rows) { builder_.expect(rows); }
+    uint64_t expected_bytes() const { return builder_.expected_bytes(); }
+    void use(BatchMemory& memory) { builder_.use(memory); }
     // The values of the next block, at most kRowsMax. places: as long as its rows are appended.
     void find(const ValuePlace* places, int64_t count);
     // Is the length of values known only when they were found?

@@ -28,6 +28,7 @@ ResultWriter::ResultWriter(const std::vector<JoinOutput>& outputs, const RowLayo
     : outputs_(outputs),
       build_(build),
       probe_(probe),
+      budget_(budget),
       sink_(sink),
       worker_(worker),
       columns_wanted_(sink.wants_columns()),
@@ -66,6 +67,7 @@ void ResultWriter::append(const uint8_t* const* build_rows, const uint8_t* const
     for (int64_t done = 0; done < count;) {
         const uint8_t* const* build = build_rows == nullptr ? nullptr : build_rows + done;
         const uint8_t* const* probe = probe_rows == nullptr ? nullptr : probe_rows + done;
+        if (memory_ == nullptr) memory_ = begin_batch(builders_, budget_);
         const int64_t most = std::min({count - done, batch_size_.rows - buffered_rows_, kStepRows});
         const int64_t step = var_outputs_.empty() ? most : rows_with_room(build, probe, most);
         for (size_t i = 0; i < outputs_.size(); ++i) {
@@ -135,10 +137,11 @@ uint64_t ResultWriter::buffered_bytes() const {
 }
 
 void ResultWriter::flush() {
-    OutputBatch batch;
-    batch.rows = buffered_rows_;
-    batch.columns.reserve(builders_.size());
-    for (ColumnBuilder& builder : builders_) batch.columns.push_back(builder.finish());
+    OutputBatch batch = finish_batch(builders_, std::move(memory_), buffered_rows_);
+    // There are more rows than were expected.
+    if (buffered_rows_ == batch_size_.rows) {
+        for (ColumnBuilder& builder : builders_) builder.expect(batch_size_.rows);
+    }
     buffered_rows_ = 0;
     sink_.push(worker_, std::move(batch));
 }

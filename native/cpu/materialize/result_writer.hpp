@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "cpu/row/column_builder.hpp"
@@ -49,11 +50,13 @@ class ResultWriter {
     const std::vector<JoinOutput>& outputs_;
     const RowLayout& build_;
     const RowLayout& probe_;
+    MemoryBudget& budget_;
     BatchSink& sink_;
     const int worker_;
     const bool columns_wanted_;
     const BatchSize batch_size_;
     std::vector<ColumnBuilder> builders_;
+    std::unique_ptr<BatchMemory> memory_;  // of the batch that has rows
     int64_t buffered_rows_ = 0;
     std::vector<VarOutput> var_outputs_;
     uint64_t fixed_row_bytes_ = 0;  // of all columns, without the values of var_outputs_

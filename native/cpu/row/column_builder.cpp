@@ -26,7 +26,7 @@ TypePtr output_type(TypePtr type) {
 }
 
 uint64_t padded(uint64_t bytes) {
-    return round_up_or_max(bytes, 64);
+    return BatchMemory::padded(bytes);
 }
 
 // Arrow asks for 64-byte padding; zeroed so that files never carry stale memory.
@@ -53,24 +53,39 @@ void ColumnBuilder::reserve(int64_t rows, uint64_t value_bytes) {
     if (offset_width_ > 0) reserve_bytes(value_bytes);
 }
 
+// Wide values: memory for no more than asked for, which Buffer::grow doubles where the budget has room.
+int64_t ColumnBuilder::next_capacity(int64_t rows) const {
+    const int64_t roomy = width_ > kWideBytes ? 0 : std::max<int64_t>(capacity_ * 2, 64);
+    return std::max({rows, roomy, first_reserve_});
+}
+
+uint64_t ColumnBuilder::expected_bytes() const {
+    return expected_column_bytes(*type_, static_cast<uint64_t>(next_capacity(0)));
+}
+
+void ColumnBuilder::grow(Buffer& buffer, uint64_t bytes) {
+    if (buffer.empty() && memory_ != nullptr) {
+        buffer = memory_->take(bytes);
+    } else {
+        buffer.grow(budget_, bytes, kPurpose);
+    }
+}
+
 void ColumnBuilder::reserve_rows(int64_t rows) {
     if (rows <= capacity_) return;
-    // Wide values: memory for no more than asked for, which Buffer::grow doubles where the budget has room.
-    const int64_t roomy = width_ > kWideBytes ? 0 : std::max<int64_t>(capacity_ * 2, 64);
-    const int64_t capacity = std::max({rows, roomy, first_reserve_});
+    const int64_t capacity = next_capacity(rows);
     if (type_->layout == Layout::kBool) {
         data_.set_size(static_cast<uint64_t>(bitmap_bytes(length_)));
-        data_.grow(budget_, padded(static_cast<uint64_t>(bitmap_bytes(capacity))), kPurpose);
+        grow(data_, padded(static_cast<uint64_t>(bitmap_bytes(capacity))));
         const auto used = static_cast<uint64_t>(bitmap_bytes(length_));
         std::memset(data_.data() + used, 0, data_.capacity() - used);
     } else if (width_ > 0) {
         data_.set_size(static_cast<uint64_t>(length_) * width_);
-        data_.grow(budget_, padded(multiply_or_max<uint64_t>(static_cast<uint64_t>(capacity), width_)), kPurpose);
+        grow(data_, padded(multiply_or_max<uint64_t>(static_cast<uint64_t>(capacity), width_)));
     } else if (offset_width_ > 0) {
         const bool first = offsets_.empty();
         offsets_.set_size(first ? 0 : static_cast<uint64_t>(length_ + 1) * offset_width_);
-        offsets_.grow(budget_, padded(multiply_or_max<uint64_t>(static_cast<uint64_t>(capacity) + 1, offset_width_)),
-                      kPurpose);
+        grow(offsets_, padded(multiply_or_max<uint64_t>(static_cast<uint64_t>(capacity) + 1, offset_width_)));
         if (first) write_offset(0, 0);
     }
     if (!validity_.empty()) {
@@ -106,7 +121,7 @@ void ColumnBuilder::write_offset(int64_t row, uint64_t offset) {
 
 void ColumnBuilder::mark_null(int64_t row) {
     if (validity_.empty()) {
-        validity_ = Buffer::allocate(budget_, padded(static_cast<uint64_t>(bitmap_bytes(capacity_))), kPurpose);
+        grow(validity_, padded(static_cast<uint64_t>(bitmap_bytes(capacity_))));
         std::memset(validity_.data(), 0xff, validity_.capacity());
     }
     clear_bit(validity_.data(), row);
@@ -284,10 +299,28 @@ OutputColumn ColumnBuilder::finish() {
         pad(data_, static_cast<uint64_t>(rows) * width_);
     }
     pad(validity_, static_cast<uint64_t>(bitmap_bytes(rows)));
+    memory_ = nullptr;
     column.offsets = std::move(offsets_);
     column.data = std::move(data_);
     column.validity = std::move(validity_);
     return column;
+}
+
+std::unique_ptr<BatchMemory> begin_batch(std::vector<ColumnBuilder>& builders, MemoryBudget& budget) {
+    uint64_t bytes = 0;
+    for (const ColumnBuilder& builder : builders) bytes = add_or_max(bytes, builder.expected_bytes());
+    auto memory = std::make_unique<BatchMemory>(budget, bytes);
+    for (ColumnBuilder& builder : builders) builder.use(*memory);
+    return memory;
+}
+
+OutputBatch finish_batch(std::vector<ColumnBuilder>& builders, std::unique_ptr<BatchMemory> memory, int64_t rows) {
+    OutputBatch batch;
+    batch.rows = rows;
+    batch.columns.reserve(builders.size());
+    for (ColumnBuilder& builder : builders) batch.columns.push_back(builder.finish());
+    batch.memory = memory->take_block();
+    return batch;
 }
 
 bool wide_keys_equal(const RowLayout& a_layout, const uint8_t* a, const RowLayout& b_layout, const uint8_t* b) {

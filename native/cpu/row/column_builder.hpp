@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "cpu/row/nested_codec.hpp"
+#include "memory/batch_memory.hpp"
 #include "memory/memory_budget.hpp"
 #include "model/output_batch.hpp"
 #include "model/row_layout.hpp"
@@ -18,6 +20,11 @@ class ColumnBuilder {
     ColumnBuilder(TypePtr type, MemoryBudget& budget, int64_t reserve_rows);
     // The same from now on.
     void expect(int64_t rows) { first_reserve_ = rows; }
+    // What the rows that are expected take of the memory of their batch, with room for NULLs; nothing is known of
+    // nested values and of the bytes of others whose length varies.
+    uint64_t expected_bytes() const;
+    // The next column begins in this memory, which must live until finish().
+    void use(BatchMemory& memory) { memory_ = &memory; }
     // Room for further rows and the bytes of their values, as appending makes it (nested values: what they take is not
     // known before). Throws kBudgetTooSmall; the builder is as it was, but for room.
     void reserve(int64_t rows, uint64_t value_bytes);
@@ -33,8 +40,10 @@ class ColumnBuilder {
     OutputColumn finish();   // the builder is empty and usable again
 
   private:
+    int64_t next_capacity(int64_t rows) const;
     void reserve_rows(int64_t rows);
     void reserve_bytes(uint64_t bytes);
+    void grow(Buffer& buffer, uint64_t bytes);
     void mark_null(int64_t row);
     void mark_nulls(const RowField& field, const RowLayout& layout, const uint8_t* const* rows, int64_t count,
                     bool absent_rows);
@@ -45,6 +54,7 @@ class ColumnBuilder {
 
     TypePtr type_;
     MemoryBudget& budget_;
+    BatchMemory* memory_ = nullptr;
     int64_t first_reserve_;
     uint32_t width_ = 0;         // bytes per value; kBool: 0
     uint32_t offset_width_ = 0;  // kBinary
@@ -56,6 +66,10 @@ class ColumnBuilder {
     Buffer data_;
     std::unique_ptr<NestedBuilder> nested_;
 };
+
+// One block of memory for the next batch of these builders, and that batch.
+std::unique_ptr<BatchMemory> begin_batch(std::vector<ColumnBuilder>& builders, MemoryBudget& budget);
+OutputBatch finish_batch(std::vector<ColumnBuilder>& builders, std::unique_ptr<BatchMemory> memory, int64_t rows);
 
 // Is field NULL in this row?
 inline bool field_is_null(const RowField& field, const RowLayout& layout, const uint8_t* row) {

@@ -18,8 +18,8 @@
 #include "device/gpu_lane.hpp"
 #include "device/gpu_table.hpp"
 #include "device/value_packing.hpp"
-#include "executor/arrow_buffers.hpp"
 #include "executor/device/staging.hpp"
+#include "memory/batch_memory.hpp"
 #include "memory/buffer.hpp"
 
 namespace spillway {
@@ -341,36 +341,62 @@ class Delivery {
     void begin_batch(Turn& turn, uint64_t row, uint64_t rows) {
         OutputBatch batch;
         batch.rows = static_cast<int64_t>(rows);
+        uint64_t bytes = 0;
         for (size_t i = 0; i < columns_.size(); ++i) {
             OutputColumn column;
             column.type = columns_[i].type;
             column.length = batch.rows;
-            if (column.type->layout == Layout::kNull) {
-                column.null_count = batch.rows;
-            } else {
-                add_validity(turn, i, row, column);
-                if (is_bytes(i)) {
-                    add_bytes(turn, i, turn.offsets_of(i) + row, column);
-                } else {
-                    add_values(turn, i, turn.begin + row, column);
-                }
-            }
+            count_nulls(turn, i, row, column);
+            bytes = add_or_max(bytes, memory_bytes(turn, i, row, column));
             batch.columns.push_back(std::move(column));
         }
+        BatchMemory memory(budget_, bytes);
+        for (size_t i = 0; i < columns_.size(); ++i) {
+            OutputColumn& column = batch.columns[i];
+            if (column.type->layout == Layout::kNull) continue;
+            add_validity(turn, i, row, column, memory);
+            if (is_bytes(i)) {
+                add_bytes(turn, i, turn.offsets_of(i) + row, column, memory);
+            } else {
+                add_values(turn, i, turn.begin + row, column, memory);
+            }
+        }
+        batch.memory = memory.take_block();
         turn.batches.push_back(std::move(batch));
     }
 
-    void add_validity(const Turn& turn, size_t index, uint64_t row, OutputColumn& column) {
-        if (!gpu_column(columns_[index]).nullable || column.length == 0) return;
-        const uint8_t* const valid = turn.bits[index].data();
-        const auto bit = static_cast<int64_t>(turn.begin % 8 + row);
-        column.null_count = column.length - count_set_bits(valid, bit, column.length);
-        if (column.null_count == 0) return;
-        column.validity = padded_buffer(budget_, (static_cast<uint64_t>(column.length) + 7) / 8);
-        copy_bits_aligned(valid, bit, column.length, column.validity.data());
+    void count_nulls(const Turn& turn, size_t index, uint64_t row, OutputColumn& column) const {
+        if (column.type->layout == Layout::kNull) {
+            column.null_count = column.length;
+        } else if (gpu_column(columns_[index]).nullable && column.length > 0) {
+            const auto bit = static_cast<int64_t>(turn.begin % 8 + row);
+            column.null_count = column.length - count_set_bits(turn.bits[index].data(), bit, column.length);
+        }
     }
 
-    void add_values(Turn& turn, size_t index, uint64_t row, OutputColumn& column) {
+    // What a column takes of the memory of its batch: all that add_validity(), add_values() and add_bytes() make.
+    uint64_t memory_bytes(const Turn& turn, size_t index, uint64_t row, const OutputColumn& column) const {
+        if (column.type->layout == Layout::kNull) return 0;
+        const auto rows = static_cast<uint64_t>(column.length);
+        const uint64_t bits = BatchMemory::padded((rows + 7) / 8);
+        uint64_t bytes = column.null_count > 0 ? bits : 0;
+        if (is_bytes(index)) {
+            const uint64_t* const offsets = turn.offsets_of(index) + row;
+            bytes += BatchMemory::padded((rows + 1) * static_cast<uint64_t>(column.type->byte_width));
+            return add_or_max(bytes, BatchMemory::padded(offsets[rows] - offsets[0]));
+        }
+        if (column.type->layout == Layout::kBool) return bytes + bits;
+        return bytes + BatchMemory::padded(rows * gpu_column(columns_[index]).width);
+    }
+
+    void add_validity(const Turn& turn, size_t index, uint64_t row, OutputColumn& column, BatchMemory& memory) const {
+        if (column.null_count == 0) return;
+        const auto bit = static_cast<int64_t>(turn.begin % 8 + row);
+        column.validity = memory.take_padded((static_cast<uint64_t>(column.length) + 7) / 8);
+        copy_bits_aligned(turn.bits[index].data(), bit, column.length, column.validity.data());
+    }
+
+    void add_values(Turn& turn, size_t index, uint64_t row, OutputColumn& column, BatchMemory& memory) const {
         const auto rows = static_cast<uint64_t>(column.length);
         Read read;
         read.column = static_cast<size_t>(columns_[index].column);
@@ -379,21 +405,21 @@ class Delivery {
         read.bytes = rows * width;
         if (column.type->layout == Layout::kBool) {
             read.as_bits = true;
-            column.data = padded_buffer(budget_, (rows + 7) / 8);
+            column.data = memory.take_padded((rows + 7) / 8);
             std::memset(column.data.data(), 0, column.data.size());
         } else {
             if (packed_ && cuda::can_pack(static_cast<uint32_t>(width))) {
                 read.packed_width = static_cast<uint32_t>(width);
             }
-            column.data = padded_buffer(budget_, read.bytes);
+            column.data = memory.take_padded(read.bytes);
         }
         add(turn, read, column.data.data());
     }
 
-    void add_bytes(Turn& turn, size_t index, const uint64_t* offsets, OutputColumn& column) {
+    void add_bytes(Turn& turn, size_t index, const uint64_t* offsets, OutputColumn& column, BatchMemory& memory) const {
         const auto rows = static_cast<uint64_t>(column.length);
         const auto width = static_cast<uint64_t>(column.type->byte_width);
-        column.offsets = padded_buffer(budget_, (rows + 1) * width);
+        column.offsets = memory.take_padded((rows + 1) * width);
         for (uint64_t i = 0; i <= rows; ++i) {
             const uint64_t offset = offsets[i] - offsets[0];  // little-endian: the low bytes come first
             std::memcpy(column.offsets.data() + i * width, &offset, width);
@@ -402,7 +428,7 @@ class Delivery {
         read.column = static_cast<size_t>(columns_[index].column);
         read.offset_bytes = offsets[0];
         read.bytes = offsets[rows] - offsets[0];
-        column.data = padded_buffer(budget_, read.bytes);
+        column.data = memory.take_padded(read.bytes);
         add(turn, read, column.data.data());
     }
 

@@ -64,6 +64,7 @@ std::optional<OutputBatch> QueueSink::try_pop() {
         batches_.pop_front();
     }
     room_.notify_one();
+    batch->memory.leave_budget();
     for (auto& column : batch->columns) leave_budget(column);
     return batch;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/bitmap.hpp"
+#include "base/checked_size.hpp"
 #include "base/decimal_fits.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
@@ -14,7 +15,6 @@
 #include "base/nearest_mean.hpp"
 #include "cpu/row/column_builder.hpp"
 #include "device/gpu_error.hpp"
-#include "executor/arrow_buffers.hpp"
 #include "executor/streaming/short_text.hpp"
 
 namespace spillway {
@@ -40,14 +40,14 @@ class GroupValues {
     GroupValues(const GroupResultColumn& column, const GroupOutputs& outputs)
         : column_(column), outputs_(outputs), width_(value_width(*column.type)) {}
 
-    OutputColumn make(uint64_t rows, MemoryBudget& budget) const {
-        if (is_text(*column_.type)) return make_texts(rows, budget);
+    OutputColumn make(uint64_t rows, BatchMemory& memory, MemoryBudget& budget) const {
+        if (is_text(*column_.type)) return make_texts(rows, memory, budget);
         OutputColumn made;
         made.type = column_.type;
         made.length = static_cast<int64_t>(rows);
-        make_validity(made, rows, budget);
+        make_validity(made, rows, memory);
         const bool bits = column_.type->layout == Layout::kBool;
-        made.data = padded_buffer(budget, bits ? (rows + 7) / 8 : rows * width_);
+        made.data = memory.take_padded(bits ? (rows + 7) / 8 : rows * width_);
         if (bits) std::memset(made.data.data(), 0, made.data.size());
         if (!bits && made.null_count == 0 && write_all(rows, made.data.data())) return made;
         for (uint64_t row = 0; row < rows; ++row) {
@@ -63,8 +63,9 @@ class GroupValues {
     }
 
   private:
-    OutputColumn make_texts(uint64_t rows, MemoryBudget& budget) const {
+    OutputColumn make_texts(uint64_t rows, BatchMemory& memory, MemoryBudget& budget) const {
         ColumnBuilder builder(column_.type, budget, static_cast<int64_t>(rows));
+        builder.use(memory);
         for (uint64_t row = 0; row < rows; ++row) {
             if (is_null(row)) {
                 builder.append_null();
@@ -120,9 +121,9 @@ class GroupValues {
         return std::all_of(first, first + width, [](uint8_t byte) { return byte == 0; });
     }
 
-    void make_validity(OutputColumn& made, uint64_t rows, MemoryBudget& budget) const {
+    void make_validity(OutputColumn& made, uint64_t rows, BatchMemory& memory) const {
         if (!may_be_null()) return;
-        made.validity = padded_buffer(budget, (rows + 7) / 8);
+        made.validity = memory.take_padded((rows + 7) / 8);
         std::memset(made.validity.data(), 0, made.validity.size());
         uint64_t valid_count = 0;
         for (uint64_t row = 0; row < rows; ++row) {
@@ -362,9 +363,18 @@ GroupResult::GroupResult(const cuda::StagedGroupBySpec& group, const std::vector
                          KeyFlags flags, const TextCodes& texts, MemoryBudget& budget)
     : group_(group), columns_(columns), flags_(flags), texts_(texts), budget_(budget), widths_(widths_of(group)) {}
 
-OutputColumn GroupResult::column(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows) const {
+std::unique_ptr<BatchMemory> GroupResult::memory(uint64_t rows) const {
+    uint64_t bytes = 0;
+    for (const GroupResultColumn& column : columns_) {
+        bytes = add_or_max(bytes, expected_column_bytes(*column.type, rows));
+    }
+    return std::make_unique<BatchMemory>(budget_, bytes);
+}
+
+OutputColumn GroupResult::column(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows,
+                                 BatchMemory& memory) const {
     const GroupOutputs groups{widths_, outputs, flags_, texts_};
-    return GroupValues(columns_[at], groups).make(rows, budget_);
+    return GroupValues(columns_[at], groups).make(rows, memory, budget_);
 }
 
 ResultForm GroupResult::form() const {
@@ -377,8 +387,9 @@ ResultForm GroupResult::form() const {
         form.row_bytes += is_text(*column.type) ? kTextBytesUsual : value_width(*column.type);
     }
     form.columns = columns_.size();
-    form.column = [this](size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows) {
-        return column(at, outputs, rows);
+    form.memory = [this](uint64_t rows) { return memory(rows); };
+    form.column = [this](size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows, BatchMemory& memory) {
+        return column(at, outputs, rows, memory);
     };
     return form;
 }
@@ -401,7 +412,9 @@ void GroupResult::give_empty_group(BatchSink& sink) const {
     const std::vector<const uint8_t*> zeros(widths_.size(), reinterpret_cast<const uint8_t*>(zero));
     OutputBatch batch;
     batch.rows = 1;
-    for (size_t at = 0; at < columns_.size(); ++at) batch.columns.push_back(column(at, zeros, 1));
+    const std::unique_ptr<BatchMemory> slices = memory(1);
+    for (size_t at = 0; at < columns_.size(); ++at) batch.columns.push_back(column(at, zeros, 1, *slices));
+    batch.memory = slices->take_block();
     sink.push(0, std::move(batch));
 }
 

@@ -45,7 +45,9 @@ class GroupResult {
     void give_empty_group(BatchSink& sink) const;
 
   private:
-    OutputColumn column(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows) const;
+    std::unique_ptr<BatchMemory> memory(uint64_t rows) const;
+    OutputColumn column(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows,
+                        BatchMemory& memory) const;
 
     const cuda::StagedGroupBySpec& group_;
     const std::vector<GroupResultColumn>& columns_;

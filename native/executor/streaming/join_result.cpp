@@ -2,11 +2,12 @@
 #include "executor/streaming/join_result.hpp"
 
 #include <cstring>
+#include <memory>
 
 #include "base/bitmap.hpp"
+#include "base/checked_size.hpp"
 #include "base/error.hpp"
 #include "cpu/row/column_builder.hpp"
-#include "executor/arrow_buffers.hpp"
 
 namespace spillway {
 
@@ -38,14 +39,14 @@ class ResultValues {
         if (rows.presence >= 0) presence_ = outputs[static_cast<size_t>(rows.presence)];
     }
 
-    OutputColumn make(uint64_t rows, MemoryBudget& budget) const {
-        if (is_text(*type_)) return make_texts(rows, budget);
+    OutputColumn make(uint64_t rows, BatchMemory& memory, MemoryBudget& budget) const {
+        if (is_text(*type_)) return make_texts(rows, memory, budget);
         OutputColumn made;
         made.type = type_;
         made.length = static_cast<int64_t>(rows);
-        make_validity(made, rows, budget);
+        make_validity(made, rows, memory);
         const bool bits = type_->layout == Layout::kBool;
-        made.data = padded_buffer(budget, bits ? (rows + 7) / 8 : rows * width_);
+        made.data = memory.take_padded(bits ? (rows + 7) / 8 : rows * width_);
         if (bits) {
             std::memset(made.data.data(), 0, made.data.size());
             for (uint64_t row = 0; row < rows; ++row) {
@@ -79,9 +80,10 @@ class ResultValues {
         return part == nullptr || (part->validity != nullptr && part->validity[row] == 0);
     }
 
-    OutputColumn make_texts(uint64_t rows, MemoryBudget& budget) const {
+    OutputColumn make_texts(uint64_t rows, BatchMemory& memory, MemoryBudget& budget) const {
         SPILLWAY_CHECK(texts_ != nullptr);
         ColumnBuilder builder(type_, budget, static_cast<int64_t>(rows));
+        builder.use(memory);
         for (uint64_t row = 0; row < rows; ++row) {
             if (is_null(row)) {
                 builder.append_null();
@@ -95,13 +97,13 @@ class ResultValues {
         return builder.finish();
     }
 
-    void make_validity(OutputColumn& made, uint64_t rows, MemoryBudget& budget) const {
+    void make_validity(OutputColumn& made, uint64_t rows, BatchMemory& memory) const {
         bool may_be_null = false;
         for (const PartView& part : parts_) {
             may_be_null = may_be_null || part.validity != nullptr || (presence_ != nullptr && part.mask != 0);
         }
         if (!may_be_null) return;
-        made.validity = padded_buffer(budget, (rows + 7) / 8);
+        made.validity = memory.take_padded((rows + 7) / 8);
         std::memset(made.validity.data(), 0, made.validity.size());
         uint64_t valid_count = 0;
         for (uint64_t row = 0; row < rows; ++row) {
@@ -154,8 +156,9 @@ uint64_t result_width(const ColumnType& type) {
 }
 
 OutputColumn result_column(const JoinedRows& rows, const ResultColumn& column,
-                           const std::vector<const uint8_t*>& outputs, uint64_t count, MemoryBudget& budget) {
-    return ResultValues(rows, column, outputs).make(count, budget);
+                           const std::vector<const uint8_t*>& outputs, uint64_t count, BatchMemory& memory,
+                           MemoryBudget& budget) {
+    return ResultValues(rows, column, outputs).make(count, memory, budget);
 }
 
 ResultForm join_result_form(const JoinedRows& rows, const std::vector<ResultColumn>& columns, MemoryBudget& budget) {
@@ -167,8 +170,16 @@ ResultForm join_result_form(const JoinedRows& rows, const std::vector<ResultColu
     for (const cuda::JoinOutputColumn& output : join.output) form.widths.push_back(join.output_width(output));
     for (const ResultColumn& column : columns) form.row_bytes += result_width(*column.type);
     form.columns = columns.size();
-    form.column = [rows, &columns, &budget](size_t at, const std::vector<const uint8_t*>& outputs, uint64_t count) {
-        return result_column(rows, columns[at], outputs, count, budget);
+    form.memory = [&columns, &budget](uint64_t count) {
+        uint64_t bytes = 0;
+        for (const ResultColumn& column : columns) {
+            bytes = add_or_max(bytes, expected_column_bytes(*column.type, count));
+        }
+        return std::make_unique<BatchMemory>(budget, bytes);
+    };
+    form.column = [rows, &columns, &budget](size_t at, const std::vector<const uint8_t*>& outputs, uint64_t count,
+                                            BatchMemory& memory) {
+        return result_column(rows, columns[at], outputs, count, memory, budget);
     };
     return form;
 }

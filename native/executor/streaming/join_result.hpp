@@ -7,6 +7,7 @@
 #include "executor/streaming/join_spec.hpp"
 #include "executor/streaming/result_blocks.hpp"
 #include "executor/streaming/text_codes.hpp"
+#include "memory/batch_memory.hpp"
 #include "memory/memory_budget.hpp"
 #include "model/output_batch.hpp"
 
@@ -23,9 +24,11 @@ struct JoinedRows {
 // Bytes of a value in a row of a batch: of a text what it usually takes, of nested values only an offset.
 uint64_t result_width(const ColumnType& type);
 
-// Makes a column of a result batch of so many rows. outputs: where they begin in each output column of the GPU.
+// Makes a column of a result batch of so many rows, whose buffers are in `memory` as far as there is room. outputs:
+// where they begin in each output column of the GPU.
 OutputColumn result_column(const JoinedRows& rows, const ResultColumn& column,
-                           const std::vector<const uint8_t*>& outputs, uint64_t count, MemoryBudget& budget);
+                           const std::vector<const uint8_t*>& outputs, uint64_t count, BatchMemory& memory,
+                           MemoryBudget& budget);
 
 // Batches of these columns, none of which is gathered from a source. Join, columns and budget must outlive the form.
 ResultForm join_result_form(const JoinedRows& rows, const std::vector<ResultColumn>& columns, MemoryBudget& budget);

@@ -141,6 +141,7 @@ void ResultBlocks::take_column(Piece& piece) {
         sharing_->outputs = outputs_of(sharing_->range);
         sharing_->batch.rows = static_cast<int64_t>(sharing_->range.rows);
         sharing_->batch.columns.resize(form_.columns);
+        sharing_->memory = form_.memory(sharing_->range.rows);
         changed_.notify_all();
     }
     piece.shared = sharing_;
@@ -151,12 +152,13 @@ void ResultBlocks::take_column(Piece& piece) {
 // Whoever makes the last column pushes the batch.
 void ResultBlocks::make_column(int worker, const Piece& piece) {
     SharedBatch& shared = *piece.shared;
-    shared.batch.columns[piece.column] = form_.column(piece.column, shared.outputs, shared.range.rows);
+    shared.batch.columns[piece.column] = form_.column(piece.column, shared.outputs, shared.range.rows, *shared.memory);
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (++shared.made < form_.columns) return;
     }
     has_read(shared.range);
+    shared.batch.memory = shared.memory->take_block();
     delivered_rows_ += shared.range.rows;
     sink_.push(worker, std::move(shared.batch));
 }
@@ -205,7 +207,11 @@ OutputBatch ResultBlocks::batch_of(const RowRange& range) {
     const std::vector<const uint8_t*> outputs = outputs_of(range);
     OutputBatch batch;
     batch.rows = static_cast<int64_t>(range.rows);
-    for (size_t at = 0; at < form_.columns; ++at) batch.columns.push_back(form_.column(at, outputs, range.rows));
+    const std::unique_ptr<BatchMemory> memory = form_.memory(range.rows);
+    for (size_t at = 0; at < form_.columns; ++at) {
+        batch.columns.push_back(form_.column(at, outputs, range.rows, *memory));
+    }
+    batch.memory = memory->take_block();
     return batch;
 }
 

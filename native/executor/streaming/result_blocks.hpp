@@ -14,6 +14,7 @@
 #include "executor/device_job.hpp"
 #include "executor/kept_pinned.hpp"
 #include "executor/streaming/join_spec.hpp"
+#include "memory/batch_memory.hpp"
 #include "model/batch_sink.hpp"
 
 namespace spillway {
@@ -31,7 +32,11 @@ struct ResultForm {
     uint64_t row_bytes = 1;  // of a row of a batch
     // Makes column `at` of the `columns` of a batch; outputs: where its rows begin in each column of the GPU.
     size_t columns = 0;
-    std::function<OutputColumn(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows)> column;
+    std::function<OutputColumn(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows,
+                               BatchMemory& memory)>
+        column;
+    // Makes the memory of a batch of so many rows, for its columns.
+    std::function<std::unique_ptr<BatchMemory>(uint64_t rows)> memory;
     // Instead, where set: one worker's way to make batches.
     std::function<DeliverRows(BatchSink& sink, int worker)> deliverer;
 };
@@ -78,6 +83,7 @@ class ResultBlocks final : public GpuResultSink {
         RowRange range;
         std::vector<const uint8_t*> outputs;
         OutputBatch batch;
+        std::unique_ptr<BatchMemory> memory;
         size_t taken = 0;  // columns; so are those that are made
         size_t made = 0;
     };

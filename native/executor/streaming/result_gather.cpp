@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/checked_size.hpp"
 #include "base/error.hpp"
 
 namespace spillway {
@@ -220,7 +221,7 @@ int64_t ResultGather::rows_that_fit(int64_t begin) const {
 // follow, and for no more: many batches are short.
 int64_t ResultGather::rows_with_room(int64_t begin, uint64_t left) {
     const auto expected = static_cast<int64_t>(std::min(left, static_cast<uint64_t>(batch_size_.rows)));
-    for (Column& column : columns_) column.gather.expect(expected);
+    if (batch_rows_ == 0) begin_batch(expected);
     for (int64_t step = rows_that_fit(begin);;) {
         try {
             for (Column& column : columns_) column.gather.reserve(begin, step);
@@ -230,8 +231,29 @@ int64_t ResultGather::rows_with_room(int64_t begin, uint64_t left) {
         }
         if (batch_rows_ > 0) return 0;
         step /= 2;
-        for (Column& column : columns_) column.gather.expect(step);
+        // Columns that got theirs keep it.
+        if (memory_->has_block()) {
+            for (Column& column : columns_) column.gather.expect(step);
+        } else {
+            begin_batch(step);
+        }
     }
+}
+
+// Memory for a batch of so many rows, as far as is known what they take.
+void ResultGather::begin_batch(int64_t rows) {
+    uint64_t bytes = 0;
+    for (Column& column : columns_) {
+        column.gather.expect(rows);
+        bytes = add_or_max(bytes, column.gather.expected_bytes());
+    }
+    for (const ResultColumn& column : rows_.columns) {
+        if (!column.is_gathered()) {
+            bytes = add_or_max(bytes, expected_column_bytes(*column.type, static_cast<uint64_t>(rows)));
+        }
+    }
+    memory_ = std::make_unique<BatchMemory>(budget_, bytes);
+    for (Column& column : columns_) column.gather.use(*memory_);
 }
 
 // Rows [batch_begin_, end) of the outputs, less those that were dropped.
@@ -247,8 +269,9 @@ OutputBatch ResultGather::take_batch(uint64_t end) {
     for (const ResultColumn& column : rows_.columns) {
         batch.columns.push_back(column.is_gathered()
                                     ? (gathered++)->gather.finish()
-                                    : result_column(rows_.joined, column, outputs, batch_rows_, budget_));
+                                    : result_column(rows_.joined, column, outputs, batch_rows_, *memory_, budget_));
     }
+    batch.memory = memory_->take_block();
     batch_begin_ = end;
     batch_rows_ = 0;
     return batch;

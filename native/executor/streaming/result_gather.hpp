@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -70,6 +71,7 @@ class ResultGather {
     uint64_t row_bytes(int64_t i) const;
     int64_t rows_that_fit(int64_t begin) const;
     int64_t rows_with_room(int64_t begin, uint64_t left);
+    void begin_batch(int64_t rows);
     OutputBatch take_batch(uint64_t end);
 
     const GatheredRows rows_;
@@ -77,7 +79,8 @@ class ResultGather {
     MemoryBudget& budget_;
     const int worker_;
     const BatchSize batch_size_;
-    std::vector<Column> columns_;  // that are gathered
+    std::vector<Column> columns_;          // that are gathered
+    std::unique_ptr<BatchMemory> memory_;  // of the batch that has rows
     uint64_t fixed_row_bytes_ = 0;
     std::optional<KeyMatch> match_;
     std::vector<MatchedPart> matched_;

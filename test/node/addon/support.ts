@@ -115,7 +115,8 @@ export async function drain(sink: SinkHandle): Promise<NativeOutputBatch[]> {
     }
 }
 
-/** Values of a 64-bit column that comes second to its validity buffer. */
-export function int64Values(batch: NativeOutputBatch, buffer: number): BigInt64Array {
-    return new BigInt64Array(batch.buffers[buffer]!, 0, batch.rows);
+/** Values of a column of a batch whose columns are all of 64 bits: each a node, its validity and its values. */
+export function int64Values({ rows, layout, memory }: NativeOutputBatch, column: number): BigInt64Array {
+    const [index, offset] = [...layout.subarray(8 * column + 5, 8 * column + 7)] as [number, number];
+    return new BigInt64Array(memory[index]!, offset, rows);
 }

@@ -354,7 +354,7 @@ describe("a tree", () => {
         const batches = await drain(sink);
         expect(await report).toMatchObject({ rows: 80, operators: [{ rows: 100, d2hBytes: 0 }, { rows: 80 }] });
         const rows = batches.flatMap((batch) => {
-            const [a, b, c] = [1, 3, 5].map((buffer) => int64Values(batch, buffer));
+            const [a, b, c] = [0, 1, 2].map((column) => int64Values(batch, column));
             return [...a!].map((key, row) => [key, b![row], c![row]]);
         });
         const expected = Array.from({ length: 80 }, (_, key) => [key, 2 * key, 2 * key].map(BigInt));

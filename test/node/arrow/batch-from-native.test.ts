@@ -20,30 +20,30 @@ import {
 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import { batchBytes, recordBatchOf, resultColumns, type EngineBatch } from "../../../src/arrow/batch-from-native.js";
-import { columnTypeOf } from "../../../src/arrow/column-type-of.js";
+import { bufferCount, columnTypeOf, resultColumnType } from "../../../src/arrow/column-type-of.js";
 import { memoryLayout } from "../../../src/arrow/memory-layout.js";
 import { resultSchema } from "../../../src/arrow/result-type.js";
+import type { ColumnType } from "../../../src/model/column-type.js";
 import { cellTable } from "../../support/cells.js";
 import { buildData } from "../../support/arrow-data.js";
+import { engineBatch, type EngineNode } from "../../support/engine-batch.js";
 import { hasViews, randomType, randomValue } from "../../support/domains.js";
 import { forSeeds } from "../../support/random.js";
 
-/** The buffers of a column that starts at row 0, padded as the engine pads them. */
-function engineBatch(schema: Schema, batch: RecordBatch): EngineBatch {
+/** The buffers of a batch whose columns start at row 0, as the engine hands them over. */
+function handed(schema: Schema, batch: RecordBatch): EngineBatch {
     const columns = schema.fields.map((field) => columnTypeOf(field));
     const [layout] = memoryLayout(columns, [batch], "always").batches;
-    const nodes = new Float64Array((layout!.nodes.length / 3) * 2);
-    for (let i = 0; i < nodes.length / 2; i++) {
-        nodes[i * 2] = layout!.nodes[i * 3]!;
-        nodes[i * 2 + 1] = layout!.nodes[i * 3 + 1]!;
-    }
-    const buffers = layout!.memory.map((bytes) => {
-        if (bytes === null || bytes.byteLength === 0) return null;
-        const padded = new Uint8Array(Math.ceil(bytes.byteLength / 64) * 64);
-        padded.set(bytes);
-        return padded.buffer;
-    });
-    return { rows: batch.numRows, nodes, buffers };
+    let buffer = 0;
+    let node = 0;
+    const walk = ({ layout: kind, children }: ColumnType): EngineNode[] => {
+        const [length, nullCount] = [layout!.nodes[node * 3]!, layout!.nodes[node * 3 + 1]!];
+        node++;
+        const buffers = layout!.memory.slice(buffer, (buffer += bufferCount(kind)));
+        // What a dictionary has below is of its values.
+        return [{ length, nullCount, buffers }, ...(kind === "dictionary" ? [] : children.flatMap(walk))];
+    };
+    return engineBatch(batch.numRows, columns.map(resultColumnType).flatMap(walk));
 }
 
 function dictionariesOf(data: Data): Vector[] {
@@ -69,17 +69,17 @@ test("every type comes through unchanged", async () => {
         });
         const batch = new RecordBatch(schema, makeData({ type: new Struct(schema.fields), length: rows, children }));
         const dictionaries = children.flatMap(dictionariesOf);
-        const handed = engineBatch(schema, batch);
-        const back = recordBatchOf(schema, resultColumns(schema), handed, dictionaries);
+        const engines = handed(schema, batch);
+        const back = recordBatchOf(schema, resultColumns(schema), engines, dictionaries);
         expect(back.numRows).toBe(rows);
         expect(cellTable(new Table(schema, [back])).cells).toEqual(cellTable(new Table(schema, [batch])).cells);
-        expect(batchBytes(handed)).toBe(handed.buffers.reduce((sum, buffer) => sum + (buffer?.byteLength ?? 0), 0));
+        expect(batchBytes(engines)).toBe(engines.memory.reduce((sum, buffer) => sum + buffer.byteLength, 0));
     });
 });
 
 describe("buffers that the engine hands over", () => {
-    const buffer = (...bytes: number[]): ArrayBuffer => Uint8Array.from(bytes).buffer;
-    const ints = (...values: number[]): ArrayBuffer => Int32Array.from(values).buffer;
+    const buffer = (...bytes: number[]): Uint8Array => Uint8Array.from(bytes);
+    const ints = (...values: number[]): Int32Array => Int32Array.from(values);
     const field = (name: string, type: DataType): Field => new Field(name, type, true);
     const read = (fields: Field[], batch: EngineBatch, dictionaries: Vector[] = []): RecordBatch => {
         const schema = new Schema(fields);
@@ -94,14 +94,14 @@ describe("buffers that the engine hands over", () => {
             field("sparse", new SparseUnion([3, 8], members)),
             field("number", new Int32())
         ];
-        const batch = read(fields, {
-            rows: 2,
-            nodes: Float64Array.of(2, 2, 2, 0, 2, 0, 2, 1, 2, 1),
-            buffers: [
-                ...[buffer(8, 3), null, ints(10, 11), buffer(1), ints(0, 1, 1), buffer(97)],
-                ...[buffer(2), ints(0, 7)]
-            ]
-        });
+        const nodes: EngineNode[] = [
+            { length: 2, nullCount: 2, buffers: [] },
+            { length: 2, buffers: [buffer(8, 3)] },
+            { length: 2, buffers: [null, ints(10, 11)] },
+            { length: 2, nullCount: 1, buffers: [buffer(1), ints(0, 1, 1), buffer(97)] },
+            { length: 2, nullCount: 1, buffers: [buffer(2), ints(0, 7)] }
+        ];
+        const batch = read(fields, engineBatch(2, nodes));
         expect(rowsOf(batch)).toEqual([
             ["NULL", "NULL"],
             ['<8:"a">', "<3:11>"],
@@ -109,12 +109,25 @@ describe("buffers that the engine hands over", () => {
         ]);
     });
 
+    test("are views of one memory, which is not copied", () => {
+        const nodes = [1, 2, 3].map((value) => ({ length: 2, buffers: [null, ints(value, 2 * value)] }));
+        const engines = engineBatch(2, nodes);
+        const { data } = read(
+            ["a", "b", "c"].map((name) => field(name, new Int32())),
+            engines
+        );
+        expect(data.children.map(({ values }) => [values.buffer === engines.memory[0], values.byteOffset])).toEqual(
+            [0, 64, 128].map((offset) => [true, offset])
+        );
+        expect(data.children.map(({ values }) => [...values])).toEqual([1, 2, 3].map((value) => [value, 2 * value]));
+    });
+
     test("of no rows may be absent, and offsets begin with 0 all the same", () => {
-        const batch = read([field("text", new Utf8()), field("number", new Int32())], {
-            rows: 0,
-            nodes: Float64Array.of(0, 0, 0, 0),
-            buffers: [null, null, null, null, null]
-        });
+        const nodes = [
+            { length: 0, buffers: [null, null, null] },
+            { length: 0, buffers: [null, null] }
+        ];
+        const batch = read([field("text", new Utf8()), field("number", new Int32())], engineBatch(0, nodes));
         const [text, number] = batch.data.children;
         expect(text!.valueOffsets).toEqual(Int32Array.of(0));
         expect(text!.values).toEqual(new Uint8Array(0));
@@ -123,11 +136,12 @@ describe("buffers that the engine hands over", () => {
 
     test("without a bitmap have no NULLs", () => {
         const fields = [field("number", new Int32()), field("list", new List(field("item", new Int32())))];
-        const batch = read(fields, {
-            rows: 2,
-            nodes: Float64Array.of(2, 1, 2, 1, 2, 2),
-            buffers: [null, ints(5, 6), null, ints(0, 1, 2), null, ints(7, 8)]
-        });
+        const nodes: EngineNode[] = [
+            { length: 2, nullCount: 1, buffers: [null, ints(5, 6)] },
+            { length: 2, nullCount: 1, buffers: [null, ints(0, 1, 2)] },
+            { length: 2, nullCount: 2, buffers: [null, ints(7, 8)] }
+        ];
+        const batch = read(fields, engineBatch(2, nodes));
         expect(batch.data.children.map(({ nullCount }) => nullCount)).toEqual([0, 0]);
         expect(rowsOf(batch)).toEqual([
             ["5", "6"],
@@ -141,11 +155,12 @@ describe("buffers that the engine hands over", () => {
         const pair = new Struct([field("left", type(0)), field("right", type(1))]);
         const batch = read(
             [field("pair", pair), field("last", type(2))],
-            {
-                rows: 1,
-                nodes: Float64Array.of(1, 0, 1, 0, 1, 0, 1, 0),
-                buffers: [null, null, ints(1), null, ints(0), null, ints(1)]
-            },
+            engineBatch(1, [
+                { length: 1, buffers: [null] },
+                { length: 1, buffers: [null, ints(1)] },
+                { length: 1, buffers: [null, ints(0)] },
+                { length: 1, buffers: [null, ints(1)] }
+            ]),
             words
         );
         expect(rowsOf(batch)).toEqual([['{"b","p"}'], ['"y"']]);

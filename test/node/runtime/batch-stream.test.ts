@@ -5,15 +5,12 @@ import { describe, expect, test, vi } from "vitest";
 import { collectGarbage } from "../../../src/execute/dropped-batches.js";
 import type { NativeOutputBatch } from "../../../src/native/binding.js";
 import type { BatchStream } from "../../../src/runtime/batch-stream.js";
+import { numbersBatch } from "../../support/engine-batch.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";
 
 type Overrides = NonNullable<Parameters<typeof fakeRuntime>[0]>;
 
-const oneRow = (): NativeOutputBatch => ({
-    rows: 1,
-    nodes: Float64Array.of(1, 0, 1, 0, 1, 0),
-    buffers: [null, new ArrayBuffer(4), null, new ArrayBuffer(4), null, new ArrayBuffer(4)]
-});
+const oneRow = (): NativeOutputBatch => numbersBatch(Int32Array.of(0), Int32Array.of(0), Int32Array.of(0));
 const ticks = async (): Promise<void> => {
     for (let i = 0; i < 5; i++) await new Promise((resolve) => setImmediate(resolve));
 };

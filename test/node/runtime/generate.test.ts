@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import type { NativeOutputBatch } from "../../../src/native/binding.js";
 import { checkGenerateOptions } from "../../../src/runtime/generate-options.js";
 import { generateToFile, generateToMemory } from "../../../src/runtime/generate.js";
+import { numbersBatch } from "../../support/engine-batch.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";
 
 type Overrides = NonNullable<Parameters<typeof fakeRuntime>[0]>;
@@ -15,11 +16,7 @@ const ticks = async (): Promise<void> => {
 };
 const ofRows = (rows: number, more: Values = {}) => checkGenerateOptions({ rows, payload: 0, ...more });
 /** Two keys of eight bytes, without a payload. */
-const twoRows = (): NativeOutputBatch => ({
-    rows: 2,
-    nodes: Float64Array.of(2, 0),
-    buffers: [null, BigInt64Array.of(5n, 6n).buffer]
-});
+const twoRows = (): NativeOutputBatch => numbersBatch(BigInt64Array.of(5n, 6n));
 
 /** Notes what the engine is asked for; `limitBytes`: its budget. */
 function generating(overrides: Overrides = {}, { threads = 8, limitBytes = 2 ** 28 } = {}) {

@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import type { SpillwayError } from "../../../src/errors.js";
 import type { Progress } from "../../../src/model/progress.js";
 import type { NativeOutputBatch } from "../../../src/native/binding.js";
+import { numbersBatch } from "../../support/engine-batch.js";
 import type { FakeBinding } from "../../support/fake-binding.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";
 
@@ -14,12 +15,7 @@ const stageCalls = ["joinPartitions", "joinStreaming", "groupPartitions", "group
 const stagesOf = (fake: FakeBinding): string[] => fake.calls.filter((call) => stageCalls.includes(call));
 
 const batch = (rows: number): NativeOutputBatch => {
-    const buffers = [null, new ArrayBuffer(rows * 4)];
-    return {
-        rows,
-        nodes: Float64Array.from([rows, 0, rows, 0, rows, 0]),
-        buffers: [...buffers, ...buffers, ...buffers]
-    };
+    return numbersBatch(new Int32Array(rows), new Int32Array(rows), new Int32Array(rows));
 };
 
 describe("a run", () => {

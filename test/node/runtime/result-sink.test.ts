@@ -4,16 +4,13 @@ import { describe, expect, test, vi } from "vitest";
 import { droppedBatches } from "../../../src/execute/dropped-batches.js";
 import { FileSink, QueueSink } from "../../../src/execute/result-sink.js";
 import { Job } from "../../../src/execute/job.js";
-import type { NativeDelivered, NativeOutputBatch } from "../../../src/native/binding.js";
+import type { NativeDelivered } from "../../../src/native/binding.js";
 import type { Plan } from "../../../src/plan/plan.js";
+import { numbersBatch } from "../../support/engine-batch.js";
 import { FakeBinding } from "../../support/fake-binding.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";
 
-const oneRow: NativeOutputBatch = {
-    rows: 1,
-    nodes: Float64Array.of(1, 0, 1, 0, 1, 0),
-    buffers: [null, new ArrayBuffer(4), null, new ArrayBuffer(4), null, new ArrayBuffer(4)]
-};
+const oneRow = numbersBatch(Int32Array.of(0), Int32Array.of(0), Int32Array.of(0));
 const planOf = (batchRows: number, queuedBatches: number) =>
     ({ batchRows, batchBytes: batchRows * 8, queuedBatches, sink: "batches" }) as Plan;
 

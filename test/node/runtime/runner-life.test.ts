@@ -9,6 +9,7 @@ import { loadProfile } from "../../../src/machine/profile.js";
 import type { Binding } from "../../../src/native/binding.js";
 import { loadBinding } from "../../../src/native/load.js";
 import { QueryRunner } from "../../../src/runtime/query-runner.js";
+import { numbersBatch } from "../../support/engine-batch.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";
 import { failureOf } from "../../support/made-up-gpu.js";
 import { writeManyBatches } from "../../support/many-batches.js";
@@ -205,7 +206,7 @@ describe("a query", () => {
         const { fake, runtime } = fakeRuntime({ keyStatistics });
         const keys = Int32Array.from({ length: rows }, (_, i) => i % 100);
         const [left, right] = [0, 1].map(() => runtime.fromTable(tableFromArrays({ k: keys })));
-        fake.batches = [{ rows: 2, nodes: Float64Array.of(2, 0), buffers: [null, new ArrayBuffer(8)] }];
+        fake.batches = [numbersBatch(Int32Array.of(0, 0))];
         fake.usedBytes = 2 ** 28;
         const table = runtime.join({ left: left!, right: right!, on: "k" }).toTable();
         await expect(table).rejects.toThrow(/4,000,000 rows that are expected/);
