@@ -18,11 +18,11 @@ uint64_t column_bytes(const OutputColumn& column) {
     return bytes;
 }
 
-// Shortens a buffer; what lies behind it up to a multiple of 64 bytes is zero, as in those of whole batches.
+// Shortens a buffer; what lies behind it up to a multiple of 64 bytes is zero, as in those of whole batches: there is
+// room for that, in a buffer of its own as in a slice of a batch's memory.
 void cut_buffer(Buffer& buffer, uint64_t bytes) {
     if (bytes >= buffer.size()) return;
-    const uint64_t end = std::min((bytes + 63) / 64 * 64, buffer.capacity());
-    std::memset(buffer.data() + bytes, 0, end - bytes);
+    std::memset(buffer.data() + bytes, 0, (bytes + 63) / 64 * 64 - bytes);
     buffer.set_size(bytes);
 }
 

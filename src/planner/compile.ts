@@ -3,7 +3,7 @@ import { type ColumnType, isVariable, type KeySpec, rowNumberColumn } from "../m
 import { limitOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { CpuStage, PartitionDescription, PartitionSet, SinkKind, StageMemory, StageOutput } from "../plan/plan.js";
 import type { Estimator } from "./estimates.js";
-import { rowWidth, type ValueWidth } from "./estimates.js";
+import { arrowRowBytes, rowWidth, type ValueWidth } from "./estimates.js";
 import {
     combiningBytes,
     packsSpilled,
@@ -74,7 +74,7 @@ export interface CompileRequest extends PartitionContext {
     sink: SinkKind;
     /** Most rows of a batch that the user allows. */
     batchRows: number | undefined;
-    /** Are batches to be so large, in their share of the budget, or only as large as without that wish? */
+    /** Are batches to be so large, or those of a reader larger, in their share of the budget, or as large as usual? */
     largeBatches: boolean;
     /** The tables of a hash group-by have overflowed. */
     tableFull: boolean;
@@ -258,8 +258,18 @@ export class PlanDraft {
         const most = output.limit === undefined ? Infinity : limitedBatchRows(output.limit.rows, limits.workers);
         const rows = Math.min(batchRows ?? Infinity, most);
         const wish = rows === Infinity ? undefined : { rows, bytes };
-        this.output = outputMemory(widths, limits, policy, queued, wish);
+        const usual = outputMemory(widths, limits, policy, queued, wish);
+        this.output = (output.limit === undefined ? this.#readBatches(widths, queued) : undefined) ?? usual;
         return this.output.bytes;
+    }
+
+    /** Batches of a large result for a reader, where they are to be larger than usual. */
+    #readBatches(widths: readonly ValueWidth[], queued: number | undefined): OutputMemory | undefined {
+        const { limits, policy, sink, batchRows, largeBatches, estimator, root } = this.request;
+        if (sink !== "batches" || !largeBatches || batchRows !== undefined) return undefined;
+        const bytes = estimator.of(root).rows * arrowRowBytes(widths);
+        if (bytes < policy.readBatchesMin * policy.readBatchBytes) return undefined;
+        return outputMemory(widths, { ...limits, batchBytes: policy.readBatchBytes }, policy, queued, undefined);
     }
 }
 

@@ -182,12 +182,21 @@ export class PlanSearch {
             if (this.#query.batchRows !== undefined) {
                 const large = this.#attempt(limits, budgetBytes, true);
                 if (large.minimumBytes <= budgetBytes) return large;
+            } else if (this.#query.sink === "batches" && limits.batchBytes === this.policy.batchBytes) {
+                const large = this.#attempt(limits, budgetBytes, true);
+                if (this.#hasRoomFor(large, budgetBytes)) return large;
             }
             const attempt = this.#attempt(limits, budgetBytes);
             if (attempt.minimumBytes <= budgetBytes) return attempt;
             before = attempt;
         }
         return undefined;
+    }
+
+    /** Larger batches for a reader must take nothing from what keeps rows in memory, or little of the budget. */
+    #hasRoomFor({ draft, minimumBytes, wantedBytes }: Attempt, budgetBytes: number): boolean {
+        if (wantedBytes <= budgetBytes) return true;
+        return minimumBytes <= budgetBytes && draft.output.bytes <= budgetBytes * this.policy.readShare;
     }
 
     /**

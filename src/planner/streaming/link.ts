@@ -241,6 +241,12 @@ export function readMs(movers: Pick<Movers, "workers" | "profile">, bytes: numbe
  */
 const batchMs = 0.1;
 
+/** Bytes of such a batch; of a large result they are more (see PlanDraft.outputBytes). */
+function readBatchBytes(resultBytes: number): number {
+    const { batchBytes, readBatchBytes, readBatchesMin } = defaultPolicy;
+    return resultBytes < readBatchesMin * readBatchBytes ? batchBytes : readBatchBytes;
+}
+
 /** A result in Arrow's layout. */
 export interface Delivered {
     readonly bytes: number;
@@ -276,7 +282,7 @@ export function deliveryMs({ workers, sink, profile }: Movers, result: Delivered
         return gatherMs + arrowBytes / profile.deviceDeliverBytesPerMs / busyWorkers(workers, result);
     }
     const copyMs = arrowBytes / profile.outputBytesPerMs / workers;
-    const takenMs = sink === "batches" ? (arrowBytes / defaultPolicy.batchBytes) * batchMs : 0;
+    const takenMs = sink === "batches" ? (arrowBytes / readBatchBytes(arrowBytes)) * batchMs : 0;
     const fileMs = sink === "file" ? arrowBytes / profile.fileWriteBytesPerMs : 0;
     return gatherMs + Math.max(copyMs, takenMs) + fileMs;
 }

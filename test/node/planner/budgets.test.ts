@@ -102,3 +102,26 @@ test("few but huge rows need no more memory than a part of them", () => {
         expect(plan.batchRows * 105_000).toBeGreaterThan(2 ** 20);
     }
 });
+
+describe("batches for a reader", () => {
+    const mebibyte = 2 ** 20;
+    const wide = Object.fromEntries(["k", "a", "b", "c", "d", "e", "f"].map((name) => [name, new Int64()]));
+    const bytesOf = (rows: number, budgetBytes: number, more: object = {}): number => {
+        const inputs = [inputNode(wide, { rows }), inputNode(wide, { rows })] as const;
+        const query = planQueryOf(join(...inputs, { on: "k", suffix: "_2" }), { budgetBytes, ...more });
+        return planQuery(query).batchBytes;
+    };
+
+    test("are larger than others where the result is large and the budget has room for them", () => {
+        expect(bytesOf(10_000_000, 4096 * mebibyte) / mebibyte).toBeGreaterThan(2);
+        expect(bytesOf(10_000_000, 4096 * mebibyte) / mebibyte).toBeLessThanOrEqual(4.125);
+    });
+
+    test.each([
+        ["a small result", 100_000, 4096, {}],
+        ["a small budget", 10_000_000, 64, {}],
+        ["other sizes that were asked for", 10_000_000, 4096, { batchRows: 1000 }]
+    ])("are as usual with %s", (_, rows, budget, more) => {
+        expect(bytesOf(rows, budget * mebibyte, more) / mebibyte).toBeLessThanOrEqual(1.125);
+    });
+});

@@ -21,7 +21,15 @@ const deviceMemory = { estimatedBytes: 1000, limitBytes: 5000 };
 const outOfCore = { rows: 42, peakBytes: 9, h2dBytes: 1000, d2hBytes: 0 };
 
 const stage = (kind: DeviceStage["kind"], more: object): DeviceStage =>
-    ({ kind, name: kind, frees: [], memory: { inputBytes: 64 }, columns: [], packed: [], ...more }) as unknown as DeviceStage;
+    ({
+        kind,
+        name: kind,
+        frees: [],
+        memory: { inputBytes: 64 },
+        columns: [],
+        packed: [],
+        ...more
+    }) as unknown as DeviceStage;
 const upload = (table: number, more = {}) => stage("upload", { input: table, table, ...more });
 const spec = { algorithm: "phj-tr", firstKey: "0x0" };
 const join = (more = {}) =>

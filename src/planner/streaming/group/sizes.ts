@@ -108,7 +108,10 @@ function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes):
 }
 
 /** As many as a share of the memory takes: what is aggregated together frees more than its parts do. */
-function chooseMergeRows({ memory, rows, limitBytes, isKeyless }: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
+function chooseMergeRows(
+    { memory, rows, limitBytes, isKeyless }: GroupSizeRequest,
+    sizes: OutOfCoreGroupSizes
+): number {
     const { chunkRows, pageRows } = sizes;
     const affordable = powerOfTwoAtMost(mergedBytes(limitBytes) / memory.rowBytes);
     const useful = isKeyless === true ? 1 : powerOfTwoAtLeast(rows);
