@@ -36,6 +36,7 @@ export type {
     Selected
 } from "./model/schema-types.js";
 export type { ByteSize } from "./model/sizes.js";
+export { releaseBatch } from "./execute/read-batches.js";
 export { plainRows, plainValue } from "./values/plain.js";
 export type { PlainJson, PlainRow, PlainValue } from "./values/plain-types.js";
 export { groupByAlgorithms, joinAlgorithms, outOfCoreJoinAlgorithms } from "./model/algorithms.js";

@@ -9,6 +9,7 @@ import { logicalSchema, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
 import { droppedBatches } from "./dropped-batches.js";
+import { keepTooMuch, noteRead, waitForReaders } from "./read-batches.js";
 import { dictionaryNodes, loadDictionaries, writeDictionaries, type SourceOf } from "./result-dictionaries.js";
 
 // While batches wait, a reader goes from one to the next without the event loop in between: after this time it gets a
@@ -198,6 +199,7 @@ export class QueueSink implements ResultSink {
         }
         const memory = (): NativeDelivered => this.#delivered();
         if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
+        if (!this.#kept && keepTooMuch(this.job.binding.deliveredMemory(this.job.engine))) await this.#waitForReader();
         await this.#restarting?.opened;
         const handle = this.#handle;
         if (handle === undefined) return null;
@@ -209,7 +211,17 @@ export class QueueSink implements ResultSink {
         this.#deliveredBytes += batchBytes(batch);
         // What is freed for the next request, too, must leave room for the table.
         if (this.#kept) this.job.binding.trimCache(this.job.engine, this.#tableBytes());
-        return recordBatchOf(this.#schema, this.#columns, batch, this.#dictionaries);
+        const made = recordBatchOf(this.#schema, this.#columns, batch, this.#dictionaries);
+        if (!this.#kept) noteRead(made, this.job.binding, batch.memory);
+        return made;
+    }
+
+    async #waitForReader(): Promise<void> {
+        const { binding, engine } = this.job;
+        await waitForReaders(
+            () => binding.deliveredMemory(engine),
+            () => this.job.check()
+        );
     }
 
     #delivered(): NativeDelivered {

@@ -147,6 +147,13 @@ export interface NativeDelivered {
     unusedBytes: number;
 }
 
+export interface NativeRead extends NativeDelivered {
+    /** Of aliveBytes those of this runtime's batches for readers, without those of tables. */
+    readBytes: number;
+    /** The budget. */
+    limitBytes: number;
+}
+
 export interface NativeMemory {
     limitBytes: number;
     usedBytes: number;
@@ -382,7 +389,9 @@ export interface Binding extends DeviceBinding {
     ): SinkHandle;
     /** Next batch, or null when the stage has ended (call closeSink's owner stage promise for its error). */
     nextBatch(sink: SinkHandle): Promise<NativeOutputBatch | null>;
-    deliveredMemory(engine: EngineHandle): NativeDelivered;
+    deliveredMemory(engine: EngineHandle): NativeRead;
+    /** Detaches the memory of a batch: it is given back at once. */
+    releaseMemory(memory: readonly ArrayBuffer[]): void;
     createFileSink(
         job: JobHandle,
         columns: NativeColumnType[],

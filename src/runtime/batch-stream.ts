@@ -85,7 +85,7 @@ class StreamRun {
                 await new QueryRun(job, this.query).run(sink);
             };
             this.#running = runner.runJob(request.signal, work).catch((error: unknown) => {
-                this.#failure = { error };
+                this.#failure ??= { error }; // or it ended because its rows could not be delivered
                 // A stage that was cancelled before it began, or that was to run again, has not ended the queue; a
                 // reader that waits for a batch would wait for ever.
                 this.#sink?.close();

@@ -58,7 +58,18 @@ Napi::Value next_batch(const Napi::CallbackInfo& info) {
 
 Napi::Value delivered_memory(const Napi::CallbackInfo& info) {
     const auto engine = get_handle<Engine>(info[0]);
-    return encode_delivered(info.Env(), *registry_of(info.Env())->delivered_memory(), engine->budget);
+    return encode_delivered(info.Env(), *registry_of(info.Env())->delivered_memory(), *engine);
+}
+
+// Detached buffers give their memory back at once, and all views of them have no elements.
+Napi::Value release_memory(const Napi::CallbackInfo& info) {
+    const auto memory = info[0].As<Napi::Array>();
+    for (uint32_t i = 0; i < memory.Length(); ++i) {
+        const Napi::HandleScope scope(info.Env());
+        const Napi::Value buffer = memory.Get(i);
+        if (buffer.IsArrayBuffer()) buffer.As<Napi::ArrayBuffer>().Detach();
+    }
+    return info.Env().Undefined();
 }
 
 Napi::Value create_file_sink(const Napi::CallbackInfo& info) {
@@ -179,6 +190,7 @@ void export_sink_calls(Napi::Object exports) {
     export_sync<create_queue_sink>(exports, "createQueueSink");
     export_async<next_batch>(exports, "nextBatch");
     export_sync<delivered_memory>(exports, "deliveredMemory");
+    export_sync<release_memory>(exports, "releaseMemory");
     export_sync<create_file_sink>(exports, "createFileSink");
     export_sync<divert_queue>(exports, "divertQueue");
     export_async<write_dictionary>(exports, "writeDictionary");

@@ -30,10 +30,17 @@ struct External {
     std::shared_ptr<DeliveredMemory> delivered;
     std::shared_ptr<BlockDisposer> disposer;
     std::weak_ptr<Engine> engine;
+    bool kept;
 };
+
+void count_read(const External& external, int64_t bytes) {
+    const auto engine = external.engine.lock();
+    if (!external.kept && engine) engine->read_bytes += bytes;
+}
 
 void free_external(napi_env env, void*, void* hint) {
     const std::unique_ptr<External> external(static_cast<External*>(hint));
+    count_read(*external, -static_cast<int64_t>(external->block.capacity));
     external->delivered->dropped(env, external->length, external->block.capacity);
     external->disposer->free(external->block, std::move(external->engine));
 }
@@ -46,12 +53,14 @@ Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer, const BatchTarget& tar
     external->delivered = target.delivered;
     external->disposer = registry_of(env)->block_disposer();
     external->length = size;
+    external->kept = target.kept;
     external->block = buffer.detach();
     uint8_t* data = external->block.data;
     napi_value value = nullptr;
     const napi_status status = napi_create_external_arraybuffer(env, data, size, free_external, external.get(), &value);
     if (status == napi_ok) {
         const External& taken = *external.release();
+        count_read(taken, static_cast<int64_t>(taken.block.capacity));
         taken.delivered->delivered(env, size, taken.block.capacity, target.kept);
         return Napi::Value(env, value);
     }

@@ -47,7 +47,7 @@ Napi::Value encode_sizes(Napi::Env env, PartitionedRows& rows);
 Napi::Value encode_statistics(Napi::Env env, const KeyStatistics& statistics, bool is_unsigned);
 Napi::Value encode_progress(Napi::Env env, const JobControl& control);
 Napi::Value encode_memory(Napi::Env env, const Engine& engine);
-Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, const MemoryBudget& budget);
+Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, const Engine& engine);
 Napi::Value encode_machine(Napi::Env env, const Machine& machine);
 Napi::Value encode_devices(Napi::Env env, const std::vector<Gpu>& devices);
 Napi::Object encode_gpu_memory(Napi::Env env, const GpuMemory& memory);

@@ -112,10 +112,12 @@ Napi::Value encode_memory(Napi::Env env, const Engine& engine) {
     return memory;
 }
 
-Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, const MemoryBudget& budget) {
+Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, const Engine& engine) {
     auto memory = Napi::Object::New(env);
     memory.Set("aliveBytes", number(env, static_cast<uint64_t>(delivered.alive_bytes())));
-    memory.Set("unusedBytes", number(env, budget.unused()));
+    memory.Set("unusedBytes", number(env, engine.budget.unused()));
+    memory.Set("readBytes", number(env, static_cast<uint64_t>(engine.read_bytes)));
+    memory.Set("limitBytes", number(env, engine.budget.limit()));
     return memory;
 }
 

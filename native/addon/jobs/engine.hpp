@@ -132,6 +132,8 @@ struct Engine {
     std::atomic<bool> keeps_dropped{true};
     // What open relations of files hold of the budget, which no query can have.
     std::atomic<uint64_t> relation_bytes{0};
+    // Memory of batches that readers have been given and JS has not dropped, without those of tables. JS thread only.
+    int64_t read_bytes = 0;
     const std::shared_ptr<SpillSpace> spill_space;
     const int threads;
     int64_t running_jobs = 0;                 // JS thread only
