@@ -92,7 +92,7 @@ export async function waitForReaders(memory: () => NativeRead, check: () => void
     throw new SpillwayError(
         "BUDGET_TOO_SMALL",
         `Batches that were read and are still referred to take ${formatBytes(readBytes)}, and \`memory.host\` is ` +
-            `${formatBytes(limitBytes)}: drop each batch, or give it to releaseBatch(), before the next ones are read; ` +
+            `${formatBytes(limitBytes)}: drop each batch, or give it to releaseBatch(), before you read the next; ` +
             "get a result that is to be kept by toTable() or toArrowFile(), or raise `memory.host`",
         { tier: "host", wantedBytes: readBytes, limitBytes, option: "memory.host" }
     );
