@@ -66,7 +66,7 @@ function group(): Spec {
 const side = (): Spec => ({
     keys: [{ ...integerKey }],
     columns: [{ column: 1, validity: false, part: "whole", fill: "none", distinct: null }],
-    ...{ nullByte: -1, numbered: false }
+    ...{ nullByte: -1, numbered: false, packed: false }
 });
 const part = (value: number): Spec => ({ value, offset: 0, validity: -1, mask: 0 });
 const pipe = (): Spec => ({
