@@ -236,10 +236,12 @@ export function readMs(movers: Pick<Movers, "workers" | "profile">, bytes: numbe
 }
 
 /**
- * What a batch takes JavaScript that reads one after the other. H100: 412 batches, of 18 million rows, took 44 to 62 ms
- * where their bytes take the link and the workers 20.
+ * What a batch takes JavaScript that reads one after the other, and its bytes, which come in memory that was not used
+ * before. H200: 6,657 batches of 1 MiB took 531 to 712 ms, 1,664 of 4 MiB 442 to 472 and 1,536 of them 370 to 442
+ * (docs/results/h200/node-delivery.json has more), where their bytes take the link and the workers 75 to 90.
  */
-const batchMs = 0.1;
+const batchMs = 0.04;
+const readBytesPerMs = 19_000_000;
 
 /** Bytes of such a batch; of a large result they are more (see PlanDraft.outputBytes). */
 function readBatchBytes(resultBytes: number): number {
@@ -282,7 +284,8 @@ export function deliveryMs({ workers, sink, profile }: Movers, result: Delivered
         return gatherMs + arrowBytes / profile.deviceDeliverBytesPerMs / busyWorkers(workers, result);
     }
     const copyMs = arrowBytes / profile.outputBytesPerMs / workers;
-    const takenMs = sink === "batches" ? (arrowBytes / readBatchBytes(arrowBytes)) * batchMs : 0;
+    const taken = sink === "batches" ? arrowBytes : 0;
+    const takenMs = (taken / readBatchBytes(arrowBytes)) * batchMs + taken / readBytesPerMs;
     const fileMs = sink === "file" ? arrowBytes / profile.fileWriteBytesPerMs : 0;
     return gatherMs + Math.max(copyMs, takenMs) + fileMs;
 }
