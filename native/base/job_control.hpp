@@ -2,11 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "base/error.hpp"
 
 namespace spillway {
+
+// How long a cancelled job may go unnoticed by those who wait: cancelling only sets a flag, and wakes nobody.
+constexpr std::chrono::milliseconds kAbortPoll{50};
 
 // Shared by the JS thread (cancels, reads progress) and the workers of one job (check, count). Workers call check()
 // between morsels and co-partitions; it must stay a single relaxed load.

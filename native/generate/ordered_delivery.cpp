@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -15,8 +14,6 @@
 namespace spillway {
 
 namespace {
-
-constexpr std::chrono::milliseconds kAbortPoll{50};  // cancelling a job signals no condition variable
 
 class OrderedDelivery {
   public:

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -18,9 +17,6 @@
 namespace spillway {
 
 namespace {
-
-// How long an abort may go unnoticed while a stream brings nothing: nobody wakes those who wait for it.
-constexpr std::chrono::milliseconds kAbortPoll{50};
 
 // One build partition, resident with its table.
 struct ResidentTable {

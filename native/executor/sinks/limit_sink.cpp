@@ -2,17 +2,9 @@
 #include "executor/sinks/limit_sink.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace spillway {
-
-namespace {
-
-// How long an abort may go unnoticed: cancelling only sets a flag, nobody signals the condition variable for it.
-constexpr std::chrono::milliseconds kAbortPoll{50};
-
-}  // namespace
 
 LimitSink::LimitSink(std::unique_ptr<BatchSink> sink, uint64_t rows_max, bool all_or_none, JobControl& control)
     : sink_(std::move(sink)), control_(control), rows_max_(rows_max), all_or_none_(all_or_none) {}

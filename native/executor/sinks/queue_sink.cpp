@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "executor/sinks/queue_sink.hpp"
 
-#include <chrono>
 #include <utility>
 
 namespace spillway {
 
 namespace {
-
-// How long an abort may go unnoticed: cancelling only sets a flag, nobody signals the condition variable for it.
-constexpr std::chrono::milliseconds kAbortPoll{50};
 
 void leave_budget(OutputColumn& column) {
     column.validity.leave_budget();

@@ -150,7 +150,7 @@ bool ChunkFeeder::enter() {
         }
         if (ended_) return false;
         if (take_part(lock)) continue;
-        changed_.wait_for(lock, kOutOfCorePoll);
+        changed_.wait_for(lock, kAbortPoll);
     }
     ++readers_;
     return true;
@@ -171,7 +171,7 @@ bool ChunkFeeder::take(Slice& slice) {
         control_.check();
         if (next_row_ == part_.end_row) return false;
         if (next_row_ / chunk_rows_ < released_ + slots_.size()) break;
-        changed_.wait_for(lock, kOutOfCorePoll);
+        changed_.wait_for(lock, kAbortPoll);
     }
     const uint64_t at = next_row_ % chunk_rows_;
     const uint64_t window = std::min(kSliceRows - at % kSliceRows, chunk_rows_ - at);
@@ -306,7 +306,7 @@ bool ChunkFeeder::is_ready() const {
 
 void ChunkFeeder::wait_until_ready(std::unique_lock<std::mutex>& lock) {
     while (!is_ready()) {
-        changed_.wait_for(lock, kOutOfCorePoll);
+        changed_.wait_for(lock, kAbortPoll);
         control_.check();
     }
 }

@@ -78,7 +78,7 @@ void HeldColumns::load() {
     }
     while (loaded_ < batches) {
         control_.check();
-        changed_.wait_for(lock, kOutOfCorePoll);
+        changed_.wait_for(lock, kAbortPoll);
     }
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,9 +13,6 @@ namespace spillway {
 
 using cuda::kBuildSide;
 using cuda::kProbeSide;
-
-// How long a cancelled job may go unnoticed by those who wait, where nobody wakes them.
-constexpr std::chrono::milliseconds kOutOfCorePoll{50};
 
 // Pinned memory for spilled rows, those that are on their way to disk too; sizes: of a join or a group-by.
 template <class Sizes>

@@ -34,7 +34,7 @@ void ResultBlocks::wait_for_block() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (free_.empty()) {
         control_.check();
-        changed_.wait_for(lock, kOutOfCorePoll);
+        changed_.wait_for(lock, kAbortPoll);
     }
 }
 
@@ -95,7 +95,7 @@ void ResultBlocks::drain() {
         std::unique_lock<std::mutex> lock(mutex_);
         while (working_ > 0) {
             control_.check();
-            changed_.wait_for(lock, kOutOfCorePoll);
+            changed_.wait_for(lock, kAbortPoll);
         }
     });
 }
@@ -116,7 +116,7 @@ bool ResultBlocks::take(Piece& piece) {
     while (sharing_ == nullptr && ready_.empty()) {
         control_.check();
         if (ended_) return false;
-        changed_.wait_for(lock, kOutOfCorePoll);
+        changed_.wait_for(lock, kAbortPoll);
     }
     if (shares_) {
         take_column(piece);
