@@ -39,6 +39,9 @@ constexpr uint64_t kFilterWordsMax = 1ULL << 40;
 
 // Sums of one join at most: they are kept in registers.
 constexpr uint32_t kSumColumnsMax = 4;
+// Parts of integers, of 32 bits at most, that a join adds up for a group-by without keys behind it, which then gets no
+// rows: those of twelve sums of 64-bit integers (kGroupAggregatesMax).
+constexpr uint32_t kSumPartsMax = 24;
 
 using ColumnWidths = FixedList<uint32_t, kRowColumnsMax>;
 

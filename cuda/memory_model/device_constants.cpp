@@ -35,6 +35,7 @@ std::vector<DeviceConstant> device_constants() {
         {"rowColumnsMax", kRowColumnsMax},
         {"firstPassBitsMax", kFirstPassBitsMax},
         {"groupAggregatesMax", kGroupAggregatesMax},
+        {"sumPartsMax", kSumPartsMax},
         {"radixPassBitsMax", kPassBitsMax},
         {"joinPartitionRowsMax", kPartitionRowsMax},
         {"wholeRowWordsMax", kWholeRowWordsMax},

@@ -196,6 +196,44 @@ __global__ void sum_kernel(ProbePass pass, ResultWindow columns, uint64_t* total
     }
 }
 
+// A warp one of whose lanes has counted more pairs adds what it has to the totals. With those of another 32 probe rows,
+// which have fewer than 2^31 partners each and share long buckets out, a lane has added up fewer than 2^32 parts of 32
+// bits, whose sum fits 64.
+constexpr uint64_t kKeptPairsMax = 1ULL << 20;
+
+// Inner joins alone.
+template <int kKeyWords, bool kMore, uint32_t kPartsMax>
+__global__ void sum_parts_kernel(ProbePass pass, const __grid_constant__ AddedParts parts, uint64_t* totals) {
+    uint64_t sums[kPartsMax] = {};
+    uint64_t rows = 0;
+    const auto give = [&] {
+        add_total(rows, totals);
+        rows = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < kPartsMax; ++i) {
+            if (i >= parts.count) break;
+            add_exact(sums[i], parts.part[i].is_signed, totals + 1 + 2 * i);
+            sums[i] = 0;
+        }
+    };
+    for_groups<kKeyWords>(pass, row_tile(pass.tiles),
+                          [&](const ProbeLane<kKeyWords>& own, const IndexedPartition& indexed, uint64_t) {
+                              rows += count_partners<kKeyWords, kMore>(
+                                  pass, indexed, own, [](uint64_t) { return true; },
+                                  [&](uint64_t place, uint64_t probe_row) {
+                                      const uint32_t* const build = pass.index.rows + place * pass.index.row_words;
+                                      const uint32_t* const probe = pass.rows + probe_row * pass.row_words;
+#pragma unroll
+                                      for (uint32_t i = 0; i < kPartsMax; ++i) {
+                                          if (i >= parts.count) break;
+                                          sums[i] += added<kKeyWords>(parts.part[i], build, probe);
+                                      }
+                                  });
+                              if (__any_sync(kFullWarp, rows > kKeptPairsMax)) give();
+                          });
+    give();
+}
+
 template <int kKeyWords, bool kMore>
 __global__ void count_kernel(ProbePass pass, uint64_t* group_rows) {
     for_groups<kKeyWords>(pass, row_tile(pass.tiles),
@@ -315,6 +353,15 @@ void sum_matches(Device& device, const ProbePass& pass, const ResultWindow& colu
     }
     launch(kernel_for(pass.index, sum_kernel<1, false>, sum_kernel<2, false>, sum_kernel<2, true>), grid_of(pass),
            dim3(kStreamThreads), 0, device.stream(), pass, columns, totals);
+}
+
+void sum_parts_of_matches(Device& device, const ProbePass& pass, const AddedParts& parts, uint64_t* totals) {
+    const auto few = kernel_for(pass.index, sum_parts_kernel<1, false, kFewParts>,
+                                sum_parts_kernel<2, false, kFewParts>, sum_parts_kernel<2, true, kFewParts>);
+    const auto many = kernel_for(pass.index, sum_parts_kernel<1, false, kSumPartsMax>,
+                                 sum_parts_kernel<2, false, kSumPartsMax>, sum_parts_kernel<2, true, kSumPartsMax>);
+    launch(parts.count <= kFewParts ? few : many, grid_of(pass), dim3(kStreamThreads), 0, device.stream(), pass, parts,
+           totals);
 }
 
 void count_matches_of_groups(Device& device, const ProbePass& pass, uint64_t* group_rows) {

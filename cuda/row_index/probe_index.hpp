@@ -3,10 +3,12 @@
 
 #include <cstdint>
 
+#include "api/stream_spec.hpp"
 #include "device/device.hpp"
 #include "row_index/row_index.hpp"
 #include "stream/result_writer.hpp"
 #include "stream/row_pieces.hpp"
+#include "stream/row_sums.hpp"
 
 namespace spillway::cuda { inline namespace row_index {
 
@@ -37,6 +39,24 @@ struct ProbePass {
 
 // totals[0] += result rows, totals[1 + c] += sum of column c; sums: of 4 and 8 bytes, at most kSumColumnsMax.
 void sum_matches(Device& device, const ProbePass& pass, const ResultWindow& columns, uint64_t* totals);
+
+// Where a part of a value is that pairs add up (stream/row_sums.hpp).
+struct AddedPart {
+    uint8_t side = 0;      // OutputSide, not kPresence
+    uint8_t offset = 0;    // in the row of that side, or in the key, in bytes
+    uint8_t width = 4;     // 1, 2 or 4
+    int8_t validity = -1;  // byte of that row that is 0 for NULL
+    bool is_signed = false;
+    bool counts = false;
+};
+struct AddedParts {
+    uint32_t count = 0;
+    AddedPart part[kSumPartsMax];
+};
+
+// totals[0] += pairs; totals[1 + 2 * i] and totals[2 + 2 * i] += the low 32 bits of the sums of part i, which carry
+// nothing, and the others, which have a sign.
+void sum_parts_of_matches(Device& device, const ProbePass& pass, const AddedParts& parts, uint64_t* totals);
 
 // Result rows of each group of 32 rows: group_rows[tile * kTileRows / 32 + group].
 void count_matches_of_groups(Device& device, const ProbePass& pass, uint64_t* group_rows);

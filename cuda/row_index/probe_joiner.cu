@@ -12,7 +12,7 @@ namespace spillway::cuda { inline namespace row_index {
 
 namespace {
 
-constexpr uint64_t kTotals = 1 + kSumColumnsMax;
+constexpr uint64_t kTotals = 1 + std::max(kSumColumnsMax, 2 * kSumPartsMax);
 
 // body(row, whether it is wanted, group number) by all lanes of a warp.
 template <class Body>
@@ -117,6 +117,29 @@ ProbeJoiner::ProbeJoiner(Device& device, Parcels& parcels, JoinResultKind result
     group_rows_ = device.memory().allocate((probe_tiles * kTileGroups + 1) * sizeof(uint64_t), "places of result rows");
 }
 
+bool ProbeJoiner::sum(const std::vector<SumPart>& parts) {
+    AddedParts made;
+    if (parts.size() > kSumPartsMax) return false;
+    for (const SumPart& wanted : parts) {
+        const ResultColumn& column = columns_.column[wanted.column];
+        AddedPart part;
+        part.side = column.side;
+        part.offset = static_cast<uint8_t>(column.offset + wanted.offset);
+        part.width = wanted.width;
+        part.is_signed = wanted.is_signed;
+        part.counts = wanted.counts;
+        if (column.side == static_cast<uint8_t>(OutputSide::kPresence)) return false;
+        if (wanted.validity >= 0) {
+            const ResultColumn& validity = columns_.column[wanted.validity];
+            if (validity.side != column.side || validity.side == static_cast<uint8_t>(OutputSide::kKey)) return false;
+            part.validity = static_cast<int8_t>(validity.offset);
+        }
+        made.part[made.count++] = part;
+    }
+    parts_ = made;
+    return true;
+}
+
 template <class Count, class Write>
 void ProbeJoiner::give_rows(uint64_t tiles, const Count& count, const Write& write) {
     const uint64_t groups = tiles * kTileGroups;
@@ -143,6 +166,7 @@ void ProbeJoiner::probe(const RowPieces& batch, const std::vector<RowPiece>& pie
     pass.rule = rule;
     pass.build_marks = build_marks;
     pass.probe_marks = probe_marks;
+    if (parts_) return sum_parts_of_matches(device_, pass, *parts_, totals_.as<uint64_t>());
     const bool gives_rows = rule.pairs || rule.once;
     if (writer_ != nullptr && gives_rows) {
         give_rows(
@@ -188,6 +212,17 @@ void ProbeJoiner::lone(LonePass pass, const std::vector<RowPiece>& pieces) {
         }
     }
     lone_batch(pass, some);
+}
+
+uint64_t ProbeJoiner::total(std::vector<ExactSum>& sums) {
+    published_.publish({{totals_.as(), kTotals}});
+    const uint64_t* const totals = published_.wait();
+    for (uint32_t i = 0; i < parts_->count; ++i) {
+        const uint64_t low = totals[1 + 2 * i];
+        const auto high = static_cast<int64_t>(totals[2 + 2 * i]);
+        sums.push_back(ExactSum{low} + ExactSum{high} * (ExactSum{1} << 32));
+    }
+    return totals[0];
 }
 
 uint64_t ProbeJoiner::total(FixedList<uint64_t, kSumColumnsMax>& sums) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "api/stream_spec.hpp"
@@ -48,6 +49,9 @@ class ProbeJoiner {
     ProbeJoiner(Device& device, Parcels& parcels, JoinResultKind result, const ResultWindow& columns,
                 const RowLayout& probe, uint64_t probe_tiles, ResultWriter* writer);
 
+    // From now on the pairs of an inner join are added up, and no rows are written. false: some part is no number of a
+    // row's, and nothing has changed.
+    bool sum(const std::vector<SumPart>& parts);
     void probe(const RowPieces& batch, const std::vector<RowPiece>& pieces, const IndexView& index,
                const ProbeRule& rule, uint8_t* build_marks, uint8_t* probe_marks);
     // Rows of one side: pass says which; its tiles are made of the pieces here, as many batches as they take.
@@ -55,6 +59,8 @@ class ProbeJoiner {
 
     // Waits for the device. rows: of the result; sums: of kSums.
     uint64_t total(FixedList<uint64_t, kSumColumnsMax>& sums);
+    // The same, with what sum() asked for.
+    uint64_t total(std::vector<ExactSum>& sums);
 
   private:
     void lone_batch(LonePass& pass, const std::vector<RowPiece>& pieces);
@@ -69,8 +75,9 @@ class ProbeJoiner {
     const uint32_t more_at_;
     const uint64_t batch_tiles_;
     ResultWriter* const writer_;
-    Allocation totals_;      // rows, sums
-    Allocation group_rows_;  // of a batch, [groups + 1]
+    std::optional<AddedParts> parts_;  // of sum()
+    Allocation totals_;                // rows, sums
+    Allocation group_rows_;            // of a batch, [groups + 1]
     Published published_;
     uint64_t rows_ = 0;  // that the writer got
 };

@@ -11,6 +11,11 @@ namespace {
 
 constexpr uint32_t kKeylessKeyBytes = 4;
 
+bool fits_64_bits(ExactSum sum, ValueKind kind) {
+    if (kind == ValueKind::kSigned) return sum == static_cast<int64_t>(sum);
+    return sum >= 0 && sum == static_cast<uint64_t>(sum);
+}
+
 }  // namespace
 
 ChunkGroups::ChunkGroups(Device& device, const GroupShape& shape, const StreamSizes& sizes)
@@ -64,6 +69,32 @@ DeviceRelation ChunkGroups::set_aside() {
     }
     list_.append(groups_);
     return from_list_.groups == 0 ? DeviceRelation{} : relation_of(shape_, from_list_);
+}
+
+void ChunkGroups::add_group(uint64_t rows, const std::vector<ExactSum>& sums) {
+    std::vector<uint64_t> values;
+    size_t at = 0;
+    for (const PartialColumn& partial : shape_.partials) {
+        if (partial.kind == GroupAggregateKind::kCountRows) {
+            values.push_back(rows);
+            continue;
+        }
+        const ExactSum sum = sums.at(at++);
+        if (!fits_64_bits(sum, partial.value_kind)) {
+            throw Error(ErrorCode::kOverflow, "a sum of integers does not fit 64 bits");
+        }
+        values.push_back(static_cast<uint64_t>(sum));
+    }
+    groups_ = {};
+    groups_.groups = 1;
+    groups_.keys = device_.memory().allocate(shape_.key_bytes, "the key of a sum");
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(groups_.keys.as(), 0, shape_.key_bytes, device_.stream()));
+    for (const uint64_t& value : values) {
+        groups_.values.push_back(device_.memory().allocate(sizeof value, "a sum"));
+        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(groups_.values.back().as(), &value, sizeof value, cudaMemcpyHostToDevice,
+                                            device_.stream()));
+    }
+    list_.append(groups_);
 }
 
 DeviceRelation ChunkGroups::rest() {

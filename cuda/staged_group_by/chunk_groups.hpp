@@ -8,6 +8,7 @@
 #include "staged_group_by/group_list.hpp"
 #include "staged_group_by/group_shape.hpp"
 #include "staged_group_by/group_writer.hpp"
+#include "stream/row_sums.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
 
@@ -24,6 +25,9 @@ class ChunkGroups {
     // Partial rows as columns, of the chunk, rows without a key left out, or of chunks before it; none where the
     // chunk's are in the list. They stay as they are until the next call, in the order of the device's stream.
     DeviceRelation partials(const DeviceRelation& chunk);
+    // Rows of the key 0 that have been added up: their number, and the sum of each column that has one. Throws
+    // kOverflow if one does not fit 64 bits.
+    void add_group(uint64_t rows, const std::vector<ExactSum>& sums);
     // Partial rows that are left in the list when all chunks have come.
     DeviceRelation rest();
     uint64_t grouped_chunks() const { return grouped_chunks_; }

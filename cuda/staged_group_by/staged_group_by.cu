@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
 #include "staged_group_by/group_state.hpp"
 #include "staged_group_by/staged_group_by.hpp"
 
@@ -50,8 +52,24 @@ void StagedGroupBy::read(const Chunk& chunk) {
     state_->reader->push(chunk);
 }
 
+std::optional<std::vector<SummedColumn>> StagedGroupBy::sums_for_rows() const {
+    if (state_->spec.sizes.pre_aggregation == PreAggregation::kNever) return std::nullopt;
+    std::vector<SummedColumn> columns;
+    for (const PartialColumn& partial : state_->shape.partials) {
+        if (partial.kind == GroupAggregateKind::kCountRows) continue;
+        if (partial.kind != GroupAggregateKind::kSum || partial.value_kind == ValueKind::kFloat) return std::nullopt;
+        columns.push_back({partial.column, partial.value_kind == ValueKind::kSigned});
+    }
+    return columns;
+}
+
+void StagedGroupBy::add_sums(uint64_t rows, const std::vector<ExactSum>& sums) {
+    summed_rows_ += rows;
+    if (rows > 0) state_->chunks.add_group(rows, sums);
+}
+
 void StagedGroupBy::end_input() {
-    report_.rows[0] = state_->reader->finish();
+    report_.rows[0] = state_->reader->finish() + std::exchange(summed_rows_, 0);
     state_->reader.reset();
     state_->spiller.flush();
     const std::vector<uint64_t> resident = state_->pages.resident();

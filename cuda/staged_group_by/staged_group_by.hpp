@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "device/device.hpp"
 #include "device/host_clock.hpp"
@@ -27,6 +29,9 @@ class StagedGroupBy final : public StreamOperator {
     // GPU memory that it takes in all. Throws kInvalid for a specification that cannot work.
     static uint64_t device_bytes(const StagedGroupBySpec& spec);
     int inputs() const override { return 1; }
+    // Where it has nothing but counts, and sums and means of integers.
+    std::optional<std::vector<SummedColumn>> sums_for_rows() const override;
+    void add_sums(uint64_t rows, const std::vector<ExactSum>& sums) override;
 
   private:
     void begin_input(int input, ChunkOwner& owner, ResultSink* sink) override;
@@ -36,6 +41,7 @@ class StagedGroupBy final : public StreamOperator {
 
     std::unique_ptr<GroupByState> state_;
     HostClock clock_;
+    uint64_t summed_rows_ = 0;  // of add_sums()
 };
 
 }}  // namespace spillway::cuda::staged_group_by

@@ -63,6 +63,10 @@ void StagedJoin::begin_input(int input, ChunkOwner& owner, ResultSink* sink) {
     const bool gives_rows = state_->writer != nullptr;
     if (input == kProbeSide) check_sink(state_->spec.result, sink);
     if (gives_rows) state_->writer->set_sink(sink);
+    if (gives_rows && input == kProbeSide && state_->spec.kind.inner()) {
+        const std::vector<SumPart>* const parts = sink->sum_parts();
+        if (parts != nullptr && state_->joiner.sum(*parts)) summed_ = sink;
+    }
     input_ = input;
     clock_ = {};
     input == kBuildSide ? begin_build(owner) : begin_probe(owner);
@@ -128,7 +132,13 @@ void StagedJoin::end_probe() {
 }
 
 void StagedJoin::finish() {
-    report_.result_rows = state_->joiner.total(report_.sums);
+    if (summed_ != nullptr) {
+        std::vector<ExactSum> sums;
+        report_.result_rows = state_->joiner.total(sums);
+        summed_->take_sums(report_.result_rows, sums);
+    } else {
+        report_.result_rows = state_->joiner.total(report_.sums);
+    }
     if (state_->writer != nullptr) state_->writer->finish();
     device_.synchronize();
     state_->store.tell(report_);

@@ -43,6 +43,7 @@ class StagedJoin final : public StreamOperator {
     int input_ = 0;
     HostClock clock_;  // of the input that is read
     uint64_t kept_rows_ = 0;
+    ResultSink* summed_ = nullptr;  // that takes sums of the rows
 };
 
 }}  // namespace spillway::cuda::staged_join

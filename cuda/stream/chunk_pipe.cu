@@ -67,6 +67,35 @@ const PipeSpec& checked(const PipeSpec& spec, const std::vector<uint32_t>& from)
     return spec;
 }
 
+// Parts of at most 4 bytes whose sums make up that of a column of chunks. false: no such parts do.
+bool add_sum_parts(std::vector<SumPart>& parts, const PipeColumn& column, bool is_signed) {
+    if (column.kind == PipeColumnKind::kKeyWord || column.value.parts.size() != 1) return false;
+    const PipePart& value = column.value.parts[0];
+    if (value.mask != 0) return false;
+    SumPart part;
+    if (column.kind == PipeColumnKind::kPresence) {
+        if (value.validity < 0) return false;
+        part.column = static_cast<uint16_t>(value.validity);
+        part.width = 1;
+        part.counts = true;
+        parts.push_back(part);
+        return true;
+    }
+    if ((value.validity >= 0 && column.fill != 0) || value.offset % std::min(column.width(), 4U) != 0) return false;
+    part.column = static_cast<uint16_t>(value.column);
+    part.offset = static_cast<uint8_t>(value.offset + (column.kind == PipeColumnKind::kHigh ? 4 : 0));
+    part.width = static_cast<uint8_t>(std::min(column.width(), 4U));
+    part.is_signed = is_signed && column.width() <= 4;
+    part.validity = value.validity;
+    parts.push_back(part);
+    if (column.width() == 8) {
+        part.offset = static_cast<uint8_t>(part.offset + 4);
+        part.is_signed = is_signed;
+        parts.push_back(part);
+    }
+    return column.width() <= 8;
+}
+
 uint64_t checked_rows(uint64_t chunk_rows) {
     if (chunk_rows == 0 || chunk_rows > kPipeRowsMax) refuse("a pipe gives chunks of no rows or of far too many");
     return chunk_rows;
@@ -94,6 +123,35 @@ void ChunkPipe::begin(StreamOperator& to, int input, ResultSink* sink, const Poo
     memory_ = memory;
     in_claim([&] { to.begin(input, *this, sink); });
     to_ = &to;
+    sum_parts_ = parts_of_sums(to);
+}
+
+// Without keys all rows have the key 0.
+std::optional<std::vector<SumPart>> ChunkPipe::parts_of_sums(const StreamOperator& to) const {
+    const std::optional<std::vector<SummedColumn>> columns = to.sums_for_rows();
+    if (!columns || !spec_.keys.empty()) return std::nullopt;
+    std::vector<SumPart> parts;
+    for (const SummedColumn& column : *columns) {
+        if (!add_sum_parts(parts, spec_.columns[column.column], column.is_signed)) return std::nullopt;
+    }
+    if (parts.size() > kSumPartsMax) return std::nullopt;
+    return parts;
+}
+
+void ChunkPipe::take_sums(uint64_t rows, const std::vector<ExactSum>& sums) {
+    if (to_ == nullptr || !sum_parts_ || sums.size() != sum_parts_->size()) {
+        throw Error(ErrorCode::kInternal, "sums come into a pipe that asked for none, or for others");
+    }
+    const std::optional<std::vector<SummedColumn>> columns = to_->sums_for_rows();
+    std::vector<ExactSum> of_columns;
+    size_t at = 0;
+    for (const SummedColumn& column : *columns) {
+        of_columns.push_back(sums[at++]);
+        const PipeColumn& summed = spec_.columns[column.column];
+        if (summed.width() == 8) of_columns.back() += sums[at++] * (ExactSum{1} << 32);
+    }
+    in_claim([&] { to_->add_sums(rows, of_columns); });
+    rows_ += rows;
 }
 
 void ChunkPipe::end() {

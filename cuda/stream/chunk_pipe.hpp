@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "api/pipe_spec.hpp"
@@ -33,10 +34,13 @@ class ChunkPipe final : public ResultSink, public ChunkOwner {
     void close() override;
     bool is_on_device() const override { return true; }
     void take(const std::vector<const void*>& columns, uint64_t rows) override;
+    const std::vector<SumPart>* sum_parts() const override { return sum_parts_ ? &*sum_parts_ : nullptr; }
+    void take_sums(uint64_t rows, const std::vector<ExactSum>& sums) override;
 
     uint64_t rows() const { return rows_; }  // that went through
 
   private:
+    std::optional<std::vector<SumPart>> parts_of_sums(const StreamOperator& to) const;
     template <class Work>
     void in_claim(const Work& work) const;
     void project(const std::vector<const void*>& columns, uint64_t first, uint64_t rows);
@@ -53,6 +57,7 @@ class ChunkPipe final : public ResultSink, public ChunkOwner {
     uint64_t filled_ = 0;  // rows of the chunk that comes next
     StreamOperator* to_ = nullptr;
     const PoolClaim* memory_ = nullptr;
+    std::optional<std::vector<SumPart>> sum_parts_;  // of the operator that is given rows now
     uint64_t rows_ = 0;
 };
 

@@ -23,6 +23,14 @@ void ResultSink::take(const std::vector<const void*>&, uint64_t) {
     throw Error(ErrorCode::kInternal, "a sink outside of the GPU is to take rows there");
 }
 
+void ResultSink::take_sums(uint64_t, const std::vector<ExactSum>&) {
+    throw Error(ErrorCode::kInternal, "a sink that wants rows is to take sums of them");
+}
+
+void StreamOperator::add_sums(uint64_t, const std::vector<ExactSum>&) {
+    throw Error(ErrorCode::kInternal, "an operator that needs rows is to take sums of them");
+}
+
 void StreamOperator::run(int input, ChunkSource& source, ResultSink* sink) {
     begin(input, source, sink);
     settled([&] {

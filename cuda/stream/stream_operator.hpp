@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "api/stream_spec.hpp"
 #include "device/device.hpp"
+#include "stream/row_sums.hpp"
 
 // How rows flow through operators that need not hold them: ChunkSource -> StreamOperator -> ResultSink.
 namespace spillway::cuda { inline namespace stream {
@@ -43,6 +45,10 @@ class ResultSink {
     virtual bool is_on_device() const { return false; }
     // The device's stream has the work that writes the rows. What reads them is in that stream when this returns.
     virtual void take(const std::vector<const void*>& columns, uint64_t rows);
+    // Sums that are as good as the rows (kSumPartsMax); nullptr: the rows are wanted. Who can add them up while
+    // it joins calls take_sums() once, with all rows, and take() never.
+    virtual const std::vector<SumPart>* sum_parts() const { return nullptr; }
+    virtual void take_sums(uint64_t rows, const std::vector<ExactSum>& sums);
 };
 
 // Throws kInvalid unless there is a sink where the result is rows, and only there.
@@ -81,6 +87,11 @@ class StreamOperator {
     void begin(int input, ChunkOwner& owner, ResultSink* sink);
     void push(const Chunk& chunk);
     void end();
+
+    // Columns whose sums over all rows, with the number of rows, are as good as the rows, where these have one key, 0:
+    // add_sums() takes them instead of push(). None: it needs the rows.
+    virtual std::optional<std::vector<SummedColumn>> sums_for_rows() const { return std::nullopt; }
+    virtual void add_sums(uint64_t rows, const std::vector<ExactSum>& sums);
 
     const StreamReport& report() const { return report_; }  // after the last input
     virtual StageTimes stages() const { return {}; }        // of operators that have them

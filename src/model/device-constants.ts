@@ -17,6 +17,7 @@ export const deviceConstants = {
     rowColumnsMax: 28,
     firstPassBitsMax: 12,
     groupAggregatesMax: 28,
+    sumPartsMax: 24,
     radixPassBitsMax: 8,
     joinPartitionRowsMax: 8192,
     wholeRowWordsMax: 8,
