@@ -181,7 +181,7 @@ __device__ inline void pack_block(const uint8_t* device, uint32_t width, uint64_
     }
     __syncthreads();
     if (blocks != nullptr) {
-        const uint32_t line = tile * kPackedValues / 64 * (width / planes);
+        const uint32_t line = tile * (kPackedValues / 64) * (width / planes);
         if (width < 8) store_words<uint32_t>(memory, 8 * width, count, host, blocks[tile], line);
         if (width >= 8) store_words<uint64_t>(memory, 64, count, host, blocks[tile], line);
     }

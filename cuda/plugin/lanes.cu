@@ -37,6 +37,7 @@ LinkCopy packed_copy(const StagingPool& pinned, const TableColumn& column, const
     require(copy.offset_bytes % width == 0 && copy.bytes % width == 0, "a copy packs parts of values");
     require(address_of(copy.host) % 64 == 0, "packed values begin inside of a line");
     const uint64_t blocks = (copy.bytes / width + kPackedValues - 1) / kPackedValues * packed_planes(width);
+    require(copy.bytes / 64 <= UINT32_MAX - kPackedValues * width / 64, "a copy has more lines than its blocks count");
     const bool reached = pinned.holds(copy.host, blocks * kPackedValues * (width / packed_planes(width))) &&
                          pinned.holds(copy.blocks, blocks * sizeof(PackedBlock));
     require(reached, "packed values lie in memory that the device does not reach");
@@ -72,7 +73,21 @@ void wait_for(spillway_cuda_transfer* transfer) {
     owned->copied.synchronize();
 }
 
-void begin(spillway_cuda_lane* lane, uint32_t slot) {
+// What kernels read or write of the host's memory, they have done when this throws: its owner may free it then.
+void start(spillway_cuda_lane* lane, uint32_t slot, const std::vector<LinkCopy>& copies,
+           void (*copy)(const std::vector<LinkCopy>&, cudaStream_t)) {
+    const cudaStream_t stream = lane->lane->stream.get();
+    try {
+        copy(copies, stream);
+        lane->lane->copied[slot].record(stream);
+    } catch (...) {
+        discard(cudaStreamSynchronize(stream));
+        throw;
+    }
+}
+
+void begin(spillway_cuda_lane* lane, uint32_t slot, bool has_table) {
+    require(lane != nullptr && has_table, "no lane, or no table");
     require(slot < SPILLWAY_CUDA_LANE_SLOTS, "a lane has no such slot");
     Device& device = lane->child.gpu()->device;
     device.make_current();
@@ -103,11 +118,10 @@ void open_lane(spillway_cuda_gpu* gpu, spillway_cuda_lane** lane, spillway_cuda_
 void send_rows(spillway_cuda_lane* lane, uint32_t slot, spillway_cuda_table* to, const TableCopy* copies,
                uint64_t copy_count, spillway_cuda_status* status) {
     guarded(status, [&] {
-        begin(lane, slot);
+        begin(lane, slot, to != nullptr);
         spillway_cuda_gpu* const gpu = lane->child.gpu();
         Pageable pageable;
-        send_to_device(copies_of(gpu, to->table, copies, copy_count, pageable), lane->lane->stream.get());
-        lane->lane->copied[slot].record(lane->lane->stream.get());
+        start(lane, slot, copies_of(gpu, to->table, copies, copy_count, pageable), send_to_device);
         for (const LinkCopy& copy : pageable) wait_for(start_upload(gpu, copy.device, copy.host, copy.bytes));
     });
 }
@@ -115,11 +129,10 @@ void send_rows(spillway_cuda_lane* lane, uint32_t slot, spillway_cuda_table* to,
 void fetch_rows(spillway_cuda_lane* lane, uint32_t slot, const spillway_cuda_table* from, const TableCopy* copies,
                 uint64_t copy_count, spillway_cuda_status* status) {
     guarded(status, [&] {
-        begin(lane, slot);
+        begin(lane, slot, from != nullptr);
         spillway_cuda_gpu* const gpu = lane->child.gpu();
         Pageable pageable;
-        fetch_to_host(copies_of(gpu, from->table, copies, copy_count, pageable), lane->lane->stream.get());
-        lane->lane->copied[slot].record(lane->lane->stream.get());
+        start(lane, slot, copies_of(gpu, from->table, copies, copy_count, pageable), fetch_to_host);
         for (const LinkCopy& copy : pageable) wait_for(start_download(gpu, copy.host, copy.device, copy.bytes));
     });
 }
@@ -134,16 +147,18 @@ void wait_lane(spillway_cuda_lane* lane, uint32_t slot, spillway_cuda_status* st
 
 void close_lane(spillway_cuda_lane* lane) {
     if (lane == nullptr) return;
-    const std::unique_ptr<spillway_cuda_lane> owned(lane);
-    spillway_cuda_gpu* const gpu = lane->child.gpu();
-    if (!try_set_device(gpu->device.ordinal())) return;
-    // Pinned memory is used again as soon as its block goes, so the device must be done with it.
-    if (cudaStreamSynchronize(lane->lane->stream.get()) != cudaSuccess) {
-        discard(cudaGetLastError());
-        return;
-    }
-    const std::lock_guard<std::mutex> lock(gpu->lanes_mutex);
-    gpu->idle_lanes.push_back(std::move(lane->lane));
+    guarded(nullptr, [&] {
+        const std::unique_ptr<spillway_cuda_lane> owned(lane);
+        spillway_cuda_gpu* const gpu = lane->child.gpu();
+        if (!try_set_device(gpu->device.ordinal())) return;
+        // Pinned memory is used again as soon as its block goes, so the device must be done with it.
+        if (cudaStreamSynchronize(lane->lane->stream.get()) != cudaSuccess) {
+            discard(cudaGetLastError());
+            return;
+        }
+        const std::lock_guard<std::mutex> lock(gpu->lanes_mutex);
+        gpu->idle_lanes.push_back(std::move(lane->lane));
+    });
 }
 
 }}  // namespace spillway::cuda::plugin

@@ -56,6 +56,7 @@ Napi::Value encode_group_report(Napi::Env env, const cuda::StreamReport& report,
     auto object = Napi::Object::New(env);
     object.Set("rows", encode_count(env, report.result_rows));
     object.Set("h2dBytes", encode_count(env, report.h2d_bytes));
+    object.Set("savedBytes", encode_count(env, report.saved_bytes));
     object.Set("d2hBytes", encode_count(env, report.d2h_bytes));
     object.Set("partialRows", encode_count(env, report.partial_rows));
     object.Set("chunks", encode_count(env, report.chunks));

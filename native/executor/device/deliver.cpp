@@ -27,6 +27,8 @@ namespace spillway {
 namespace {
 
 constexpr const char* kPurpose = "result batches";
+// Batches that are read together: what a few rows take of memory is the batch, not its bytes.
+constexpr size_t kBatchesTogether = 64;
 // Batches of so many bytes leave the cache before they are read.
 constexpr uint64_t kPastCachesBytesMin = 1ULL << 20;
 
@@ -270,7 +272,9 @@ class Delivery {
                 begin_batch(turn, done, part);
                 done += part;
                 // Long strings make more batches of a turn than there is memory for.
-                if (turn.bytes >= std::max(half_bytes_, batch_bytes_) || done == turn.rows) {
+                const bool full = turn.bytes >= std::max(half_bytes_, batch_bytes_);
+                if (full || turn.batches.size() == kBatchesTogether || done == turn.rows) {
+                    control_.check();
                     send_batches(worker, reader, turn);
                 }
             }
@@ -408,7 +412,9 @@ class Delivery {
             column.data = memory.take_padded((rows + 7) / 8);
             std::memset(column.data.data(), 0, column.data.size());
         } else {
-            if (packed_ && cuda::can_pack(static_cast<uint32_t>(width))) {
+            // A block takes the link as long as it has bits, however few values it has.
+            const bool has_block = rows >= cuda::kPackedValues;
+            if (packed_ && has_block && cuda::can_pack(static_cast<uint32_t>(width))) {
                 read.packed_width = static_cast<uint32_t>(width);
             }
             column.data = memory.take_padded(read.bytes);

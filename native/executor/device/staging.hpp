@@ -67,6 +67,7 @@ class LaneStaging {
     // Uses two slots of the lane, which must outlive it.
     LaneStaging(StagingMemory& memory, GpuLane& lane, size_t first_slot, uint64_t half_bytes)
         : lane_(lane), first_slot_(first_slot), half_bytes_(half_bytes) {
+        SPILLWAY_CHECK(half_bytes % kAlignBytes == 0);
         try {
             block_ = memory.device().allocate_pinned(2 * half_bytes, StagingMemory::kPurpose);
             data_ = static_cast<uint8_t*>(block_.data());

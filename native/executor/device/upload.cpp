@@ -42,7 +42,7 @@ class Upload {
         // Each worker has memory in two halves for rows, and as much for the bytes of strings.
         const uint64_t wanted_bytes = spec.staging_bytes / workers / 4;
         const uint64_t least_bytes = row_bytes * static_cast<uint64_t>(kRowsUnit) + gap_bytes();
-        half_bytes_ = std::max(half_bytes_of(wanted_bytes), least_bytes);
+        half_bytes_ = std::max(half_bytes_of(wanted_bytes), round_up_or_max(least_bytes, LaneStaging::kAlignBytes));
         // In a small budget reads are smaller than that.
         piece_bytes_ = std::clamp(2 * half_bytes_, kPieceBytesMin, kPieceBytesMax);
         const auto fitting = static_cast<int64_t>((half_bytes_ - gap_bytes()) / row_bytes);
@@ -77,7 +77,12 @@ class Upload {
     // Areas of a chunk in a half begin with a line, and packed values have a header for each block: those of a column
     // have at most three gaps, and the header of a block that is not complete.
     uint64_t gap_bytes() const {
-        return plans_.size() * (3 * LaneStaging::kAlignBytes + 2 * sizeof(cuda::PackedBlock));
+        const uint64_t bytes = plans_.size() * (3 * LaneStaging::kAlignBytes + 2 * sizeof(cuda::PackedBlock));
+        return round_up_or_max(bytes, LaneStaging::kAlignBytes);
+    }
+    static uint64_t header_bytes(uint32_t width, int64_t rows) {
+        const uint64_t blocks = (static_cast<uint64_t>(rows) + cuda::kPackedValues - 1) / cuda::kPackedValues;
+        return blocks * cuda::packed_planes(width) * sizeof(cuda::PackedBlock);
     }
     int64_t chunk_end(int64_t chunk) const { return std::min(source_.rows(), (chunk + 1) * chunk_rows_); }
 
@@ -197,8 +202,7 @@ class Upload {
             place.values = worker.rows.take(packed ? blocks * cuda::kPackedValues * width : value_bytes(i, chunk), 0);
             SPILLWAY_CHECK(place.values != nullptr);
             if (packed) {
-                const uint64_t headers = blocks * cuda::packed_planes(width);
-                auto* const told = worker.rows.take(headers * sizeof(cuda::PackedBlock), 0);
+                auto* const told = worker.rows.take(header_bytes(width, rows), 0);
                 SPILLWAY_CHECK(told != nullptr);
                 worker.blocks[i] = reinterpret_cast<cuda::PackedBlock*>(told);
                 place.packer->start(place.values, worker.blocks[i]);
@@ -272,8 +276,10 @@ class Upload {
                 place.packer->finish();
                 copy.packed = true;
                 copy.blocks = worker.blocks[i];
+                sent += place.packer->packed_bytes() + header_bytes(plan.column.width, rows);
+            } else {
+                sent += copy.bytes;
             }
-            sent += place.packer != nullptr ? place.packer->packed_bytes() : copy.bytes;
             copies.push_back(copy);
             if (plan.is_bytes()) sent += text_bytes(i, chunk);
             if (!plan.column.nullable) continue;

@@ -136,12 +136,13 @@ ResultBlocks::RowRange ResultBlocks::take_range() {
 
 void ResultBlocks::take_column(Piece& piece) {
     if (sharing_ == nullptr) {
-        sharing_ = std::make_shared<SharedBatch>();
-        sharing_->range = take_range();
-        sharing_->outputs = outputs_of(sharing_->range);
-        sharing_->batch.rows = static_cast<int64_t>(sharing_->range.rows);
-        sharing_->batch.columns.resize(form_.columns);
-        sharing_->memory = form_.memory(sharing_->range.rows);
+        auto made = std::make_shared<SharedBatch>();
+        made->range = take_range();
+        made->outputs = outputs_of(made->range);
+        made->batch.rows = static_cast<int64_t>(made->range.rows);
+        made->batch.columns.resize(form_.columns);
+        made->memory = form_.memory(made->range.rows);
+        sharing_ = std::move(made);  // others see it when it is whole
         changed_.notify_all();
     }
     piece.shared = sharing_;
