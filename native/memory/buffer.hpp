@@ -45,6 +45,7 @@ class Buffer {
     void renew(MemoryBudget& budget, uint64_t bytes, const char* purpose);
     // Stops counting the block in the budget: the rows now belong to the user.
     void leave_budget() { reservation_.release(); }
+    MemoryBudget* budget() const { return reservation_.budget(); }  // nullptr: it is counted in none
 
     // The block handed over to somebody who will call free_block() (JS finalizer). Not of a slice.
     struct Block {

@@ -6,11 +6,15 @@
 
 #include "base/bitmap.hpp"
 #include "base/checked_size.hpp"
+#include "base/error.hpp"
 #include "memory/batch_memory.hpp"
 
 namespace spillway {
 
 namespace {
+
+// Smaller blocks come from malloc, and are too little to matter.
+constexpr uint64_t kShrunkBytesMin = kMappedBytesMin;
 
 uint64_t column_bytes(const OutputColumn& column) {
     uint64_t bytes = column.validity.size() + column.offsets.size() + column.data.size();
@@ -89,7 +93,38 @@ void cut_column(OutputColumn& column, int64_t rows) {
     }
 }
 
+template <class Use>
+void for_slices(OutputColumn& column, const Use& use) {
+    for (Buffer* const buffer : {&column.validity, &column.offsets, &column.data}) {
+        if (buffer->is_slice()) use(*buffer);
+    }
+    for (OutputColumn& child : column.children) for_slices(child, use);
+}
+
 }  // namespace
+
+void shrink_batch(OutputBatch& batch) {
+    MemoryBudget* const budget = batch.memory.budget();
+    if (budget == nullptr || batch.memory.capacity() < kShrunkBytesMin) return;
+    uint64_t used = 0;
+    for (OutputColumn& column : batch.columns) {
+        for_slices(column, [&](const Buffer& slice) { used += BatchMemory::padded(slice.size()); });
+    }
+    if (used == 0 || used > batch.memory.capacity() / 2) return;
+    try {
+        BatchMemory memory(*budget, used);
+        for (OutputColumn& column : batch.columns) {
+            for_slices(column, [&](Buffer& slice) {
+                Buffer own = memory.take_padded(slice.size());
+                std::memcpy(own.data(), slice.data(), slice.size());
+                slice = std::move(own);
+            });
+        }
+        batch.memory = memory.take_block();
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::kBudgetTooSmall) throw;
+    }
+}
 
 void cut_batch(OutputBatch& batch, int64_t rows) {
     if (rows >= batch.rows) return;

@@ -35,6 +35,14 @@ struct OutputBatch {
 // Keeps the first rows, at most as many as there are. Buffers keep their memory.
 void cut_batch(OutputBatch& batch, int64_t rows);
 
+// Where the buffers take a small part of the memory of their batch, as where few rows came of the many that there is
+// room for, they get memory of their size: whoever keeps the batch keeps no more than that.
+void shrink_batch(OutputBatch& batch);
+
+// Where buffers take less than half of the memory of their batch, as where few rows have come of those that there is
+// room for, they get memory of their size: whoever keeps the batch keeps no more than that.
+void shrink_batch(OutputBatch& batch);
+
 // What a column of so many rows takes of the memory of its batch, NULLs included. Of nested values, and of the bytes of
 // others whose length varies, nothing is known beforehand.
 uint64_t expected_column_bytes(const ColumnType& type, uint64_t rows);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { makeData, Struct, type Data, type DataType, type Field, type RecordBatch } from "apache-arrow";
-import { setTimeout } from "node:timers/promises";
+import { DataType, makeData, Struct, type Data, type Field, type RecordBatch } from "apache-arrow";
 
 import { SpillwayError } from "../errors.js";
 import { formatBytes, mebibyte } from "../model/sizes.js";
@@ -14,8 +13,8 @@ const pausesMs: readonly number[] = [0, 1, 10, 50, 100, 200, 400, 800];
 
 interface Memory {
     readonly binding: Binding;
-    /** Empty when it was released. */
-    buffers: readonly ArrayBuffer[];
+    /** Undefined when it was released. */
+    buffers: readonly ArrayBuffer[] | undefined;
 }
 
 const memoryOf = new WeakMap<RecordBatch, Memory>();
@@ -25,23 +24,45 @@ export function noteRead(batch: RecordBatch, binding: Binding, buffers: readonly
     memoryOf.set(batch, { binding, buffers });
 }
 
+let zeros = new Uint8Array(0);
+
+/** A bitmap of NULLs, which all that are released share: V8 may collect garbage whenever an ArrayBuffer is made. */
+function noneValid(length: number): Uint8Array {
+    const bytes = Math.ceil(length / 8);
+    if (bytes > zeros.length) zeros = new Uint8Array(2 * bytes);
+    return zeros.subarray(0, bytes);
+}
+
 /**
  * Its values are gone: all of them read as NULL, where a view without elements would make false or NaN of them, and one
  * of detached memory cannot be sliced.
  */
-function blank(data: Data, zeros: (length: number) => Uint8Array): void {
+function blank(data: Data): void {
+    const { type, length } = data;
     for (const part of ["values", "valueOffsets", "typeIds"] as const) {
         const view: unknown = data[part];
         if (!ArrayBuffer.isView(view)) continue;
-        Object.assign(data, { [part]: new (view.constructor as new (length: number) => ArrayBufferView)(0) });
+        // A union has no NULLs but those of its children: all rows are NULLs of the first.
+        const elements = DataType.isUnion(type) ? length : 0;
+        Object.assign(data, { [part]: new (view.constructor as new (length: number) => ArrayBufferView)(elements) });
     }
-    Object.assign(data, { nullBitmap: zeros(data.length), _nullCount: data.length });
-    for (const child of data.children) blank(child, zeros);
+    if (DataType.isUnion(type)) (data.typeIds as Int8Array).fill(type.typeIds[0] ?? 0);
+    // The first child of a union may have had no row.
+    else Object.assign(data, { nullBitmap: noneValid(Math.max(1, length)), _nullCount: Math.max(1, length) });
+    for (const child of data.children) blank(child);
+}
+
+/** Data without rows, whose children are there. */
+function emptyData(type: DataType): Data {
+    const fields: readonly Field[] = type.children ?? [];
+    const children = fields.map((field) => emptyData(field.type as DataType));
+    return makeData({ type, length: 0, nullCount: 0, children, child: children[0] } as never) as Data;
 }
 
 /**
  * Gives the memory of a batch back at once instead of when it is collected as garbage. The batch has no rows from then
- * on, and vectors and typed arrays that were taken from it have no values. A second call does nothing.
+ * on, and vectors and typed arrays that were taken from it have no values. Whatever reads its memory in the background,
+ * a write to a file for instance, has to have ended. A second call does nothing.
  */
 export function releaseBatch(batch: RecordBatch): void {
     const memory = memoryOf.get(batch);
@@ -53,20 +74,12 @@ export function releaseBatch(batch: RecordBatch): void {
         );
     }
     const { binding, buffers } = memory;
-    memory.buffers = [];
-    if (buffers.length === 0) return;
+    if (buffers === undefined) return;
+    memory.buffers = undefined;
     binding.releaseMemory(buffers);
-    const bitmaps = new Map<number, Uint8Array>();
-    const zeros = (length: number): Uint8Array => {
-        const bitmap = bitmaps.get(length) ?? new Uint8Array(Math.ceil(length / 8));
-        bitmaps.set(length, bitmap);
-        return bitmap;
-    };
-    for (const child of batch.data.children) blank(child, zeros);
+    for (const child of batch.data.children) blank(child);
     const { fields } = batch.schema;
-    const children = fields.map((field: Field) => {
-        return makeData({ type: field.type as DataType, length: 0, nullCount: 0 } as never) as Data;
-    });
+    const children = fields.map((field: Field) => emptyData(field.type as DataType));
     Object.assign(batch, { data: makeData({ type: new Struct(fields), length: 0, nullCount: 0, children }) });
 }
 
@@ -77,15 +90,16 @@ export function keepTooMuch({ readBytes, limitBytes }: NativeRead): boolean {
 
 /**
  * Before the next batch is handed over: waits while what readers keep of earlier ones is more than the budget, and
- * throws BUDGET_TOO_SMALL when they keep it for longer. `check` throws when the query is to end.
+ * throws BUDGET_TOO_SMALL when they keep it for longer. `pause` waits for so many milliseconds, or throws when the
+ * query is to end.
  */
-export async function waitForReaders(memory: () => NativeRead, check: () => void): Promise<void> {
-    for (const pause of pausesMs) {
+export async function waitForReaders(memory: () => NativeRead, pause: (ms: number) => Promise<void>): Promise<void> {
+    for (const ms of pausesMs) {
         if (!keepTooMuch(memory())) return;
         await collectGarbage();
-        if (pause > 0) await setTimeout(pause);
-        check();
+        await pause(ms);
     }
+    await collectGarbage();
     const now = memory();
     if (!keepTooMuch(now)) return;
     const { readBytes, limitBytes } = now;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { RecordBatch, Schema } from "apache-arrow";
-import { setImmediate } from "node:timers/promises";
+import { setImmediate, setTimeout } from "node:timers/promises";
 
 import { batchBytes, recordBatchOf, resultColumns, type Dictionaries } from "../arrow/batch-from-native.js";
 import { encodeFooter, encodeSchemaMessage } from "../arrow/ipc-encoding.js";
@@ -109,8 +109,11 @@ export class FileSink implements ResultSink {
         await writeDictionaries(this.job, handle, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
     }
 
-    /** Another file takes the place of this one, which has no name yet. */
+    /** Another file takes the place of this one, which has no name yet; nothing that waits for it takes memory. */
     public restart(): boolean {
+        if (this.#handle !== undefined) this.job.binding.closeSink(this.#handle);
+        this.#handle = undefined;
+        this.#hasDictionaries = false;
         return true;
     }
 
@@ -217,11 +220,12 @@ export class QueueSink implements ResultSink {
     }
 
     async #waitForReader(): Promise<void> {
-        const { binding, engine } = this.job;
-        await waitForReaders(
-            () => binding.deliveredMemory(engine),
-            () => this.job.check()
-        );
+        const { job } = this;
+        const pause = async (ms: number): Promise<void> => {
+            if (ms > 0) await job.unlessCancelled(setTimeout(ms));
+            job.check();
+        };
+        await waitForReaders(() => job.binding.deliveredMemory(job.engine), pause);
     }
 
     #delivered(): NativeDelivered {

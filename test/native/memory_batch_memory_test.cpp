@@ -147,6 +147,64 @@ TEST(memory_buffer_slice_has_no_block_to_hand_over) {
     EXPECT_EQ(slice.size(), 100u);
 }
 
+TEST(model_batches_of_few_rows_give_back_the_memory_of_the_others) {
+    MemoryBudget budget(16 * kMiB);
+    const auto batch_of = [&](uint64_t reserved, uint64_t bytes) {
+        BatchMemory memory(budget, reserved);
+        OutputBatch batch;
+        batch.columns.resize(2);
+        batch.columns[1].children.resize(1);
+        for (Buffer* const buffer :
+             {&batch.columns[0].data, &batch.columns[1].offsets, &batch.columns[1].children[0].data}) {
+            *buffer = memory.take_padded(reserved / 4);
+            buffer->set_size(bytes);
+            std::memset(buffer->data(), static_cast<int>(bytes % 251), bytes);
+        }
+        batch.memory = memory.take_block();
+        return batch;
+    };
+    const auto is_whole = [&](const OutputBatch& batch, uint64_t bytes) {
+        const auto whole = [&](const Buffer& buffer) {
+            const bool same = std::all_of(buffer.data(), buffer.data() + bytes,
+                                          [&](uint8_t byte) { return byte == static_cast<uint8_t>(bytes % 251); });
+            return buffer.is_slice() && lies_in(buffer, batch.memory) && buffer.size() == bytes && same;
+        };
+        return whole(batch.columns[0].data) && whole(batch.columns[1].offsets) &&
+               whole(batch.columns[1].children[0].data);
+    };
+    OutputBatch few = batch_of(4 * kMiB, 1000);
+    shrink_batch(few);
+    EXPECT(is_whole(few, 1000));
+    EXPECT_EQ(few.memory.size(), 3u * 1024);
+    EXPECT(budget.used() < 8 * kKiB);
+    OutputBatch many = batch_of(4 * kMiB, kMiB - 64);
+    const uint8_t* const before = many.memory.data();
+    shrink_batch(many);
+    EXPECT(is_whole(many, kMiB - 64));
+    EXPECT_EQ(many.memory.data(), before);
+    OutputBatch small = batch_of(32 * kKiB, 100);
+    const uint8_t* const own = small.memory.data();
+    shrink_batch(small);
+    EXPECT_EQ(small.memory.data(), own);
+    OutputBatch none;
+    shrink_batch(none);
+    EXPECT(none.memory.empty());
+}
+
+TEST(model_batches_of_few_rows_stay_as_they_are_where_the_budget_has_no_room) {
+    MemoryBudget budget(4 * kMiB);
+    BatchMemory memory(budget, 4 * kMiB - 64);
+    OutputBatch batch;
+    batch.columns.resize(1);
+    batch.columns[0].data = memory.take_padded(kMiB);
+    std::memset(batch.columns[0].data.data(), 3, kMiB);
+    batch.memory = memory.take_block();
+    const uint8_t* const before = batch.memory.data();
+    shrink_batch(batch);
+    EXPECT_EQ(batch.memory.data(), before);
+    EXPECT(lies_in(batch.columns[0].data, batch.memory));
+}
+
 TEST(model_expected_column_bytes_are_those_of_all_buffers_of_known_length) {
     const auto bytes = [](Layout layout, int32_t width, uint64_t rows) {
         ColumnType type;

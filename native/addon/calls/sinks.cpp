@@ -41,7 +41,7 @@ Napi::Value create_queue_sink(const Napi::CallbackInfo& info) {
     auto queue = std::make_unique<QueueSink>(size, batches, handle->job->control);
     handle->queue = queue.get();
     const auto& registry = registry_of(info.Env());
-    const auto encode = [target = BatchTarget{handle->job->engine, registry->delivered_memory(), kept}](
+    const auto encode = [target = BatchTarget{handle->job->engine, registry->delivered_memory(), kept, !kept}](
                             Napi::Env env, OutputBatch&& batch) { return encode_batch(env, std::move(batch), target); };
     handle->delivery = std::make_shared<QueueDelivery>(info.Env(), registry->js_thread(), encode,
                                                        kept ? registry->delivered_memory() : nullptr);
@@ -64,10 +64,15 @@ Napi::Value delivered_memory(const Napi::CallbackInfo& info) {
 // Detached buffers give their memory back at once, and all views of them have no elements.
 Napi::Value release_memory(const Napi::CallbackInfo& info) {
     const auto memory = info[0].As<Napi::Array>();
+    const auto delivered = registry_of(info.Env())->delivered_memory();
     for (uint32_t i = 0; i < memory.Length(); ++i) {
         const Napi::HandleScope scope(info.Env());
         const Napi::Value buffer = memory.Get(i);
-        if (buffer.IsArrayBuffer()) buffer.As<Napi::ArrayBuffer>().Detach();
+        if (!buffer.IsArrayBuffer()) continue;
+        auto bytes = buffer.As<Napi::ArrayBuffer>();
+        const uint64_t length = bytes.ByteLength();
+        bytes.Detach();
+        if (is_external_length(length)) delivered->released(info.Env(), length);
     }
     return info.Env().Undefined();
 }

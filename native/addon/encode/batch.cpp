@@ -30,12 +30,12 @@ struct External {
     std::shared_ptr<DeliveredMemory> delivered;
     std::shared_ptr<BlockDisposer> disposer;
     std::weak_ptr<Engine> engine;
-    bool kept;
+    bool read;
 };
 
 void count_read(const External& external, int64_t bytes) {
     const auto engine = external.engine.lock();
-    if (!external.kept && engine) engine->read_bytes += bytes;
+    if (external.read && engine) engine->read_bytes += bytes;
 }
 
 void free_external(napi_env env, void*, void* hint) {
@@ -46,14 +46,14 @@ void free_external(napi_env env, void*, void* hint) {
 }
 
 Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer, const BatchTarget& target) {
-    if (buffer.size() <= kCopyBytesMax || buffer.size() > kExternalBytesMax) return copied(env, buffer);
+    if (!is_external_length(buffer.size())) return copied(env, buffer);
     const uint64_t size = buffer.size();
     auto external = std::make_unique<External>();
     external->engine = target.engine;
     external->delivered = target.delivered;
     external->disposer = registry_of(env)->block_disposer();
     external->length = size;
-    external->kept = target.kept;
+    external->read = target.read;
     external->block = buffer.detach();
     uint8_t* data = external->block.data;
     napi_value value = nullptr;
@@ -87,8 +87,7 @@ class BatchEncoder {
         if (block_ != nullptr) memory_.Set(count_++, encode_buffer(env_, std::move(batch_.memory), target_));
         for (OutputColumn& column : batch_.columns) add(column);
         copy_small_ones();
-        auto layout = Napi::Float64Array::New(env_, layout_.size());
-        if (!layout_.empty()) std::memcpy(layout.Data(), layout_.data(), layout_.size() * sizeof(double));
+        const auto layout = registry_of(env_)->number_slab().list_of(env_, layout_);
         auto batch = Napi::Object::New(env_);
         batch.Set("rows", Napi::Number::New(env_, static_cast<double>(batch_.rows)));
         batch.Set("layout", layout);
@@ -182,6 +181,10 @@ class BatchEncoder {
 };
 
 }  // namespace
+
+bool is_external_length(uint64_t bytes) {
+    return bytes > kCopyBytesMax && bytes <= kExternalBytesMax;
+}
 
 Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch, const BatchTarget& target) {
     return BatchEncoder(env, batch, target).encode();

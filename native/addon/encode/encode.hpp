@@ -32,12 +32,16 @@ struct BatchTarget {
     // Every batch stays alive until the result is complete (a table): V8 hears of the bytes only then. It would collect
     // garbage for every few batches, find none and take the cores that the join needs (a fifth of its time).
     bool kept = false;
+    // It counts among those that readers keep (Engine::read_bytes).
+    bool read = false;
 };
 
 // The buffers become external ArrayBuffers (no copy) that give their block back (to the engine if it still lives) when
 // they are collected; copied where the embedder forbids external buffers, where they are small, and above 4 GiB, where
 // Node has no external buffers.
 Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch, const BatchTarget& target);
+// May an ArrayBuffer of a batch that is so long be an external one?
+bool is_external_length(uint64_t bytes);
 
 Napi::Value encode_count(Napi::Env env, uint64_t count);
 // batches: a FileBatchesHandle.

@@ -34,7 +34,17 @@ void DeliveredMemory::delivered(napi_env env, uint64_t length, uint64_t capacity
     if (!keeps_untold_) return adjust(env, static_cast<int64_t>(capacity - length));
     untold_ += static_cast<int64_t>(capacity);
     adjust(env, -static_cast<int64_t>(length));
-    if (!kept && alive_ > kUntoldBytesMax) tell(env);
+    if (!kept && untold_ > kUntoldBytesMax) tell(env);
+}
+
+// One at a time, so that what V8 subtracts can be added as it goes: nothing is ahead, and no collection starts. With
+// what is added when a young collection has dropped 32 MiB, a reader that releases batches had V8 mark its heap for
+// every tenth to fourth of them (31 s instead of 1 for 10,743 batches of 14 KB).
+void DeliveredMemory::released(napi_env env, uint64_t length) {
+    if (!keeps_untold_) return;
+    const int64_t bytes = std::min(static_cast<int64_t>(length), alive_ - restored_);
+    adjust(env, bytes);
+    restored_ += bytes;
 }
 
 void DeliveredMemory::dropped(napi_env env, uint64_t length, uint64_t capacity) {
@@ -43,7 +53,9 @@ void DeliveredMemory::dropped(napi_env env, uint64_t length, uint64_t capacity) 
     if (!keeps_untold_) return adjust(env, -static_cast<int64_t>(capacity - length));
     const int64_t was_untold = std::min(bytes, untold_);
     untold_ -= was_untold;
-    settle(env, static_cast<int64_t>(length) - (bytes - was_untold));
+    const int64_t restored = std::min(static_cast<int64_t>(length), restored_);
+    restored_ -= restored;
+    settle(env, static_cast<int64_t>(length) - (bytes - was_untold) - restored);
     dropped_ += bytes;
     // With nothing alive the number can be right at no cost.
     if (alive_ == 0) adjust(env, -std::exchange(ahead_, 0));

@@ -71,6 +71,7 @@ void JobRegistry::shutdown() {
     for (const auto& job : jobs_) job->join();
     jobs_.clear();
     block_disposer_->shutdown();
+    number_slab_.reset();
     threads_.reset();
 }
 

@@ -10,6 +10,7 @@
 #include "addon/jobs/block_disposer.hpp"
 #include "addon/jobs/delivered_memory.hpp"
 #include "addon/jobs/js_thread.hpp"
+#include "addon/jobs/number_slab.hpp"
 #include "addon/jobs/stage_job.hpp"
 #include "base/thread_cache.hpp"
 
@@ -43,6 +44,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     const std::shared_ptr<JsThread>& js_thread() const { return js_thread_; }
     const std::shared_ptr<BlockDisposer>& block_disposer() const { return block_disposer_; }
     const std::shared_ptr<DeliveredMemory>& delivered_memory() const { return delivered_memory_; }
+    NumberSlab& number_slab() { return number_slab_; }
     void start(const std::shared_ptr<StageJob>& job);
     void remove(const StageJob* job);
     // Frees in the background; later stages of the engine wait for it, so memory that was closed counts as free.
@@ -70,6 +72,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     // Shared with the delivered blocks: some are collected after the registry has gone.
     std::shared_ptr<BlockDisposer> block_disposer_ = std::make_shared<BlockDisposer>();
     std::shared_ptr<DeliveredMemory> delivered_memory_;
+    NumberSlab number_slab_;
     std::list<std::shared_ptr<StageJob>> jobs_;
     std::optional<ThreadCache::Use> threads_{std::in_place};  // until shutdown
     bool ended_ = false;

@@ -26,6 +26,7 @@ void QueueSink::add_rows(int, uint64_t) {
 }
 
 void QueueSink::push(int worker, OutputBatch&& batch) {
+    shrink_batch(batch);
     const auto rows = static_cast<uint64_t>(batch.rows);
     const uint64_t bytes = batch.bytes();
     BatchSink* next = nullptr;

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { openRuntime } from "spillway";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { runChild, startChild } from "../../support/child.js";
+import { resultOf, runChild, startChild } from "../../support/child.js";
 import { writeNumeric } from "../../support/numeric-files.js";
 import { Sandbox } from "../../support/sandbox.js";
 import { repositoryRoot } from "../../support/source-tree.js";
@@ -82,6 +82,13 @@ describe("a process that ends with an open runtime", () => {
     });
 });
 
+/** Resident bytes while a worker holds batches, and after it was terminated with `code`. */
+interface Round {
+    code: number;
+    holding: number;
+    after: number;
+}
+
 describe("worker threads", () => {
     const script = join(repositoryRoot, "test/support/children/worker.mjs");
     const start = (times: number) =>
@@ -109,6 +116,25 @@ describe("worker threads", () => {
         await new Promise((resolve) => worker.once("message", resolve));
         await new Promise((resolve) => setTimeout(resolve, 200));
         expect(await worker.terminate()).toBe(1);
+        await sandbox.expectClean();
+    });
+
+    test("read batches, keep and release them, and give all memory back when they are terminated", async () => {
+        const keptBytes = 40 * 2 ** 20;
+        const argument = { runtime: { ...runtime(), debug: {} }, rows: 30_000, rounds: 3, keptBytes };
+        const child = await runChild("read-in-workers", argument, { nodeOptions: ["--expose-gc"] });
+        const result = resultOf<Record<string, unknown> & { rounds: Round[] }>(child);
+        const { expected, whole, rounds, ...others } = result;
+        expect(expected).toMatchObject({ rows: 300_000 });
+        expect(whole).toEqual(expected);
+        expect(others).toMatchObject({ rest: 300_000, ownUnchanged: true, usedBytes: 0 });
+        expect(others["copiedValues"]).toBeGreaterThan(1000);
+        for (const { code, holding, after } of rounds) {
+            expect(code).toBe(1);
+            expect(holding - after).toBeGreaterThan(keptBytes);
+        }
+        // What one of the workers held would be twice as much.
+        expect(rounds.at(-1)!.after - rounds[0]!.after).toBeLessThan(keptBytes / 2);
         await sandbox.expectClean();
     });
 });

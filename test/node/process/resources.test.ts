@@ -66,6 +66,40 @@ test("10,000 small joins do not make the process grow", { timeout: 180_000 }, as
     expect(usedBytes).toBe(0);
 });
 
+describe("a reader", () => {
+    interface Read {
+        batches: number;
+        rows: number;
+        sum: number;
+        kept: number;
+        changed: number;
+        grownBytes: number;
+        collections: number;
+        usedBytes: number;
+    }
+    const read = async (way: string, more: { batchRows: number; rows: number; keptEvery: number }) =>
+        resultOf<Read>(await runChild("read-many", { runtime: runtime("64MiB"), way, ...more }));
+    const many = { batchRows: 512, rows: 52_000, keptEvery: 500 };
+
+    test("of 10,000 batches makes no process grow, whether it releases or drops them, and gets the same", async () => {
+        const [released, dropped] = [await read("releases", many), await read("drops", many)];
+        for (const reader of [released, dropped]) {
+            // Of 28 bytes a row: the batches behind the first fifth have 110 MiB.
+            expect(reader.batches).toBeGreaterThan(10_000);
+            expect(reader.rows).toBe(100 * many.rows);
+            expect(reader.grownBytes / mebibyte).toBeLessThan(16);
+            expect([reader.kept, reader.changed, reader.usedBytes]).toEqual([Math.floor(reader.batches / 500), 0, 0]);
+        }
+        expect(released.sum).toBe(dropped.sum);
+    });
+
+    test.each(["drops", "releases"])("that %s batches makes V8 collect its heap rarely", async (way) => {
+        const { batches, collections } = await read(way, { batchRows: 1024, rows: 11_000, keptEvery: 1e9 });
+        expect(batches).toBeGreaterThan(1000);
+        expect(collections).toBeLessThan(batches / 100);
+    });
+});
+
 test("V8 hears of result batches that stay, and of none once they are dropped", async () => {
     const argument = { runtime: runtime("512MiB"), left, right, on };
     const child = await runChild("delivered-memory", argument, { nodeOptions: ["--expose-gc"] });
