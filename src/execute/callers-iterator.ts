@@ -21,6 +21,8 @@ function iteratorOf(iterable: unknown): AsyncIterator<unknown> {
 export class CallersIterator {
     readonly #iterator: AsyncIterator<unknown>;
     #ended = false;
+    /** Ends the wait for the next value. */
+    #wake: (() => void) | undefined;
 
     public constructor(
         private readonly job: Job,
@@ -29,20 +31,45 @@ export class CallersIterator {
         this.#iterator = iteratorOf(iterable);
     }
 
-    /** Rejects at once when the query is cancelled; a value that comes later is dropped. */
+    /**
+     * Rejects at once when the query is cancelled, and has no more values once they were enough; one that comes later
+     * is dropped.
+     */
     public async next(): Promise<IteratorResult<unknown>> {
         this.job.check();
-        return await this.job.unlessCancelled(this.#take());
+        const value = new Promise<IteratorResult<unknown>>((resolve, reject) => {
+            this.#wake = (): void => {
+                resolve({ done: true, value: undefined });
+            };
+            this.#take().then(resolve, reject);
+        });
+        return await this.job.unlessCancelled(value);
     }
 
     async #take(): Promise<IteratorResult<unknown>> {
         try {
             const result = await this.#iterator.next();
-            this.#ended = result.done === true;
+            if (result.done === true) this.#ended = true;
             return result;
         } catch (error) {
             this.#ended = true;
             throw error;
+        }
+    }
+
+    /** Its values are enough. It is told, but not waited for: the next of them may never come. */
+    public abandon(): void {
+        if (this.#ended) return;
+        this.#ended = true;
+        this.#wake?.();
+        void this.#return();
+    }
+
+    async #return(): Promise<void> {
+        try {
+            await this.#iterator.return?.();
+        } catch {
+            return;
         }
     }
 

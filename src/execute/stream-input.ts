@@ -65,15 +65,14 @@ const sides = ["the stated schema", "the batch"] as const;
 async function* groups(
     input: InputInfo,
     bytesPerGroup: number,
-    job: Job
+    iterator: CallersIterator
 ): AsyncGenerator<RecordBatch[], void, undefined> {
     if (input.source.kind !== "stream") return;
-    const { schema, open } = input.source;
+    const { schema } = input.source;
     const dictionaries = new StreamDictionaries(schema);
     let group: RecordBatch[] = [];
     let bytes = 0;
     let yielded = false;
-    const iterator = new CallersIterator(job, open());
     try {
         for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
             for (const batch of looking(input, () => statedBatches(input, schema, next.value))) {
@@ -99,15 +98,14 @@ async function* groups(
  * ones. It is closed when the job ends.
  */
 async function readStream(
-    job: Job,
-    input: InputInfo,
-    bytesPerGroup: number,
+    iterator: CallersIterator,
+    { job, input, bytesPerGroup }: { job: Job; input: InputInfo; bytesPerGroup: number },
     take: (source: SourceHandle, firstRow: number) => Promise<boolean>
 ): Promise<SourceHandle | undefined> {
     const { binding } = job;
     const types = input.columns.map((column) => column.type);
     const kept = binding.keptMemory();
-    const reader = groups(input, bytesPerGroup, job);
+    const reader = groups(input, bytesPerGroup, iterator);
     let last: SourceHandle | undefined;
     let rows = 0;
     try {
@@ -121,7 +119,10 @@ async function readStream(
             const source = await binding.openSource(job.engine, layout);
             if (last !== undefined) binding.closeSource(last);
             last = source;
-            if (!(await take(source, rows))) break;
+            if (!(await take(source, rows))) {
+                iterator.abandon();
+                break;
+            }
             binding.checkMemory(source);
             rows += batches.reduce((sum, batch) => sum + batch.numRows, 0);
         }
@@ -146,7 +147,8 @@ export async function partitionStream(
     bytesPerGroup: number
 ): Promise<SourceHandle | undefined> {
     if (input.source.kind !== "stream") return undefined;
-    return await readStream(job, input, bytesPerGroup, async (source, firstRow) => {
+    const iterator = new CallersIterator(job, input.source.open());
+    return await readStream(iterator, { job, input, bytesPerGroup }, async (source, firstRow) => {
         await job.binding.partitionSource(job.handle, partitions, source, firstRow);
         return true;
     });
@@ -163,6 +165,10 @@ export interface StreamObserver {
 interface OpenedStream {
     input: InputInfo;
     handle: SourceHandle;
+    /** When it is read. */
+    iterator?: CallersIterator;
+    /** The stage has ended. */
+    stopped?: boolean;
 }
 
 /** The streams that one stage reads, each of which is fed to it as soon as it asks for rows. */
@@ -202,25 +208,34 @@ export class StreamFeeds {
             if (this.#began) job.fail(toSpillwayError(reason));
             throw reason;
         } finally {
-            for (const { handle } of this.#streams) job.binding.stopStream(handle);
+            for (const stream of this.#streams) {
+                job.binding.stopStream(stream.handle);
+                stream.stopped = true;
+                // A stage that wants no more rows waits for none.
+                stream.iterator?.abandon();
+            }
             // Each has told the job what failed.
             await Promise.allSettled(feeding);
         }
     }
 
-    async #feed({ input, handle }: OpenedStream): Promise<void> {
-        const { job, observer } = this;
+    async #feed(stream: OpenedStream): Promise<void> {
+        const { job, observer, bytesPerGroup } = this;
+        const { input, handle } = stream;
         const { binding } = job;
+        if (input.source.kind !== "stream") return;
         try {
             if (!(await unlessStopped(binding.streamWanted(job.handle, handle)))) return;
             this.#began = true;
             observer.began(input);
             let isRead = true;
-            const last = await readStream(job, input, this.bytesPerGroup, async (source) => {
+            const iterator = new CallersIterator(job, input.source.open());
+            stream.iterator = iterator;
+            const last = await readStream(iterator, { job, input, bytesPerGroup }, async (source) => {
                 isRead = await unlessStopped(binding.feedStream(job.handle, handle, source));
                 return isRead;
             });
-            if (!isRead) return;
+            if (!isRead || stream.stopped === true) return;
             await observer.ended(input, last);
             binding.endStream(handle);
         } catch (error) {

@@ -188,9 +188,8 @@ export class QueryRun {
         if (input.source.kind !== "layout") return;
         const layout = linkedLayout(input, input.source.layout, links);
         const wanted = rowsMax === undefined ? layout : firstRowsOf(layout, rowsMax);
-        const source = await job.binding.openSource(job.engine, wanted);
-        job.onEnd(() => job.binding.closeSource(source));
-        sources.set(input, source);
+        const isWhole = wanted === input.source.layout;
+        sources.set(input, await this.query.runner.sources.open(job, wanted, isWhole));
     }
 
     /**
@@ -319,7 +318,8 @@ export class QueryRun {
         } catch (error) {
             this.job.check();
             const isExpected = wrongEstimate(error) !== undefined || isRefusal(error) || isShortage(error);
-            if (!isExpected) throw error;
+            // A worker that fails may leave rows of others half delivered.
+            if (!isExpected || !sink.restart()) throw error;
         }
         sink.restart();
         this.#sent = false;

@@ -309,3 +309,19 @@ TEST(limit_sink_may_give_all_rows_or_none) {
     EXPECT_ERROR(kAborted, sink.push(0, one_column(budget, 2)));
     EXPECT_EQ(queue.try_pop()->rows, int64_t{1});
 }
+
+TEST(limit_sink_may_count_all_rows_or_none) {
+    JobControl control;
+    auto counted = std::make_unique<CountSink>(control);
+    const CountSink& count = *counted;
+    LimitSink sink(std::move(counted), 15, true, control);
+    sink.add_rows(0, 14);
+    EXPECT_EQ(count.total(), 0u);
+    EXPECT_EQ(control.rows_out.load(), 0u);
+    sink.begin(10, true);
+    sink.add_rows(0, 9);
+    EXPECT_EQ(count.total(), 0u);
+    EXPECT_ERROR(kAborted, sink.add_rows(1, 9));
+    EXPECT(sink.ended_well());
+    EXPECT_EQ(count.total(), 10u);
+}

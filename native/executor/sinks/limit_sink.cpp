@@ -15,6 +15,7 @@ void LimitSink::begin(uint64_t rows_max, bool all_or_none) {
     all_or_none_ = all_or_none;
     claimed_ = 0;
     delivered_ = 0;
+    held_rows_ = 0;
     held_.clear();
 }
 
@@ -32,8 +33,15 @@ bool LimitSink::ended_well() const {
 
 void LimitSink::add_rows(int worker, uint64_t rows) {
     const uint64_t taken = claim(rows);
-    if (taken > 0) sink_->add_rows(worker, taken);
-    delivered(taken);
+    uint64_t given = taken;
+    if (all_or_none_ && taken > 0) {
+        std::lock_guard<std::mutex> lock(mutex_);
+        held_rows_ += taken;
+        if (held_rows_ < rows_max_) return;
+        given = std::exchange(held_rows_, 0);
+    }
+    if (given > 0) sink_->add_rows(worker, given);
+    delivered(given);
 }
 
 void LimitSink::push(int worker, OutputBatch&& batch) {

@@ -46,6 +46,7 @@ class LimitSink final : public BatchSink {
     std::condition_variable changed_;
     uint64_t claimed_ = 0;    // rows that producers have handed over, up to rows_max_
     uint64_t delivered_ = 0;  // those that the other sink has
+    uint64_t held_rows_ = 0;  // of all or none: rows, or their batches
     std::vector<OutputBatch> held_;
 };
 
