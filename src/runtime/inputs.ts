@@ -69,7 +69,10 @@ function tableInput(table: unknown, name: string, kept: KeptMemory): InputInfo {
     const schema = withNames(found.schema);
     checkFieldNames(schema.fields, "table");
     requireUniqueColumns(schema, "The table");
+    let compared: Schema | undefined; // many batches have one
     for (const [index, batch] of batches.entries()) {
+        if (batch.schema === compared) continue;
+        compared = batch.schema;
         const difference = schemaDifference(schema, batch.schema);
         if (difference === undefined) continue;
         throw new SpillwayError(

@@ -22,6 +22,7 @@ import { QueryDevice, type DeviceOptions } from "./query-device.js";
 import { IdleTrim } from "./idle-trim.js";
 import { collectGarbage, droppedBatches } from "../execute/dropped-batches.js";
 import { Job } from "../execute/job.js";
+import { OpenSources } from "./open-sources.js";
 import { StatisticsCache } from "./statistics-cache.js";
 
 export interface RunnerParts {
@@ -65,6 +66,7 @@ export class QueryRunner {
     public readonly policy: Policy;
     public readonly admission: Admission;
     public readonly statistics = new StatisticsCache();
+    public readonly sources = new OpenSources();
     public readonly device: QueryDevice;
     readonly #engine: EngineHandle;
     readonly #running = new Map<Job, Promise<unknown>>();
@@ -174,6 +176,7 @@ export class QueryRunner {
         await this.device.close();
         const { binding } = this.parts;
         this.#files.forgetAll();
+        this.sources.close(binding);
         for (const relation of this.#relations) {
             const batches = relation.deref();
             if (batches !== undefined) binding.closeFileBatches(batches);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "addon/jobs/js_memory.hpp"
 
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -9,14 +10,13 @@ namespace spillway::addon {
 
 JsMemory::JsMemory(const std::vector<Napi::Value>& uint8_arrays) {
     if (uint8_arrays.empty()) return;
-    // One reference for all, and one view of neighbours in one buffer: a relation may have many thousand views.
+    // One reference for all, and one view of each buffer: a relation may have many thousand views.
     const auto arrays = Napi::Array::New(uint8_arrays.front().Env());
-    const uint8_t* last = nullptr;
+    std::unordered_set<const uint8_t*> known;
     for (const Napi::Value& value : uint8_arrays) {
         const auto array = value.As<Napi::Uint8Array>();
         const uint8_t* const first = array.Data() - array.ByteOffset();  // byte of the buffer
-        if (first == last) continue;
-        last = first;
+        if (!known.insert(first).second) continue;
         arrays.Set(static_cast<uint32_t>(places_.size()), array);
         places_.push_back({array.Data(), array.ElementLength()});
         if (BackingStore store = backing_store_of(array.Buffer())) stores_.push_back(std::move(store));
