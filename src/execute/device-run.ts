@@ -176,7 +176,7 @@ export class DeviceRun {
             this.#leaveTurn(feeds, holds);
             return await feeds.whileFed(() => job.binding.joinOutOfCore(job.handle, build, probe, spec, sink), stopped);
         });
-        tracker.uploaded(report.h2dBytes - report.spilledBytes.build - report.spilledBytes.probe);
+        tracker.uploaded(report.h2dBytes + report.savedBytes - report.spilledBytes.build - report.spilledBytes.probe);
         tracker.operated(outOfCoreReport(stage, report));
         return report.rows;
     }
@@ -193,7 +193,7 @@ export class DeviceRun {
             this.#leaveTurn(feeds, holds);
             return await feeds.whileFed(() => job.binding.groupOutOfCore(job.handle, source, spec, sink), stopped);
         });
-        tracker.uploaded(report.h2dBytes - report.spilledBytes);
+        tracker.uploaded(report.h2dBytes + report.savedBytes - report.spilledBytes);
         tracker.operated(outOfCoreGroupReport(stage, report));
         return report.rows;
     }

@@ -262,7 +262,7 @@ function spilledBytesOf({ spilledBytes }: Operated): number {
 
 /** Bytes of inputs that went to the GPU: all but those that came back. */
 export function uploadedBytes({ operators }: OperatedTree): number {
-    return sumOf(operators.map((one) => one.h2dBytes - spilledBytesOf(one)));
+    return sumOf(operators.map((one) => one.h2dBytes + one.savedBytes - spilledBytesOf(one)));
 }
 
 /** Report of a tree of operators out of core. */

@@ -12,7 +12,7 @@ import { nearest, NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { deviceName, isForcedOutOfCore, outOfCoreName } from "./named-algorithm.js";
 import { unknownLimitBytes } from "./streaming/host-memory.js";
-import { deliveryMs, fillMs, packsResults, uploadedColumns } from "./streaming/link.js";
+import { deliveryMs, fillMs, packsResults, savedBytes, uploadedColumns } from "./streaming/link.js";
 import { looksUpRows, planOutOfCore } from "./plan-out-of-core.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import type { PlanQuery } from "./plan-search.js";
@@ -135,7 +135,7 @@ function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft): nu
             case "upload": {
                 const input = inputsOf(query.root)[stage.input] as InputInfo;
                 const { filling } = uploadedColumns(input, stage.columns, { ...query, workers });
-                const linkMs = (stage.bytes * filling.sentShare) / profile.deviceCopyBytesPerMs;
+                const linkMs = (stage.bytes - savedBytes(filling)) / profile.deviceCopyBytesPerMs;
                 return profile.deviceInputStartMs + Math.max(linkMs, fillMs({ workers, profile }, filling));
             }
             case "deviceJoin": {
@@ -151,7 +151,7 @@ function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft): nu
                 const bytes = stage.bytes * wantedShare(query, stage.rowsIn);
                 return Math.max(
                     bytes / profile.deviceCopyBytesPerMs,
-                    deliveryMs({ workers, sink, profile }, { bytes })
+                    deliveryMs({ workers, sink, profile }, { bytes, packed: packsResults(query, workers) })
                 );
             }
         }
@@ -340,7 +340,7 @@ function withPacking(query: PlanQuery, workers: number, stage: DeviceStageDraft)
     if (stage.kind !== "upload") return stage;
     const input = inputsOf(query.root)[stage.input] as InputInfo;
     const { columns, filling } = uploadedColumns(input, stage.columns, { ...query, workers });
-    return { ...stage, columns, sentBytes: Math.ceil(stage.bytes * filling.sentShare) };
+    return { ...stage, columns, sentBytes: Math.ceil(stage.bytes - savedBytes(filling)) };
 }
 
 /** The plan with all tables in GPU memory. `limitBytes` 0: not known yet. */

@@ -130,8 +130,10 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
         probeInput: inputs.indexOf(probe.input),
         ...decided,
         packed: [
-            ...(packed.build ? [inputs.indexOf(build.input)] : []),
-            ...(packed.probe ? [inputs.indexOf(probe.input)] : [])
+            ...new Set([
+                ...(packed.build ? [inputs.indexOf(build.input)] : []),
+                ...(packed.probe ? [inputs.indexOf(probe.input)] : [])
+            ])
         ],
         ...{ path, work, joinAlgorithm, chosenBy }
     };

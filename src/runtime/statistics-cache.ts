@@ -50,8 +50,8 @@ export class StatisticsCache {
     readonly #known = new WeakMap<SourceLayout, Map<string, KeyStatistics>>();
     /** Keys, whatever sample of them was taken. */
     readonly #disproved = new WeakMap<SourceLayout, Set<string>>();
-    /** By the layouts of the left and of the right side, and by their keys. */
     readonly #bits = new WeakMap<SourceLayout, readonly (number | undefined)[]>();
+    /** By the layouts of the left and of the right side, and by their keys. */
     readonly #pairs = new WeakMap<SourceLayout, WeakMap<SourceLayout, Map<string, number>>>();
 
     /** Statistics for a query, if none has to be sampled first. */
@@ -94,8 +94,8 @@ export class StatisticsCache {
             const bits = input.columns.map((_, column) => sampled[columns.indexOf(column)]);
             this.#bits.set(layout, bits);
         } catch (error) {
+            // A later query may have the memory for it.
             if (!isMemoryPressure(error)) throw error;
-            this.#bits.set(layout, []);
         } finally {
             if (open === undefined) job.binding.closeSource(handle);
         }

@@ -81,18 +81,25 @@ function packedShare(input: InputInfo, column: number, { policy, debug, valueBit
     const { type } = input.columns[column] as LogicalColumn;
     const isIndex = type.layout === "dictionary";
     if (debug.packLink === false || input.streamed || !(isIndex || canPack(type))) return 1;
-    const bits = isIndex ? indexBits(input.dictionaryRows[column] ?? 0) : valueBits?.get(input)?.[column];
+    // Nobody counted the values of dictionaries of held rows.
+    const values = input.source.kind === "layout" ? (input.dictionaryRows[column] ?? 0) : Infinity;
+    const bits = isIndex ? indexBits(values) : valueBits?.get(input)?.[column];
     const share = (bits ?? Infinity) / (8 * (isIndex ? dictionaryIndexBytes : type.byteWidth));
     if (debug.packLink === true) return Math.min(share, devicePackedShareMax);
     return share <= devicePackedShareMax && input.rows >= devicePackedRowsMin ? share : 1;
 }
 
 /** Of columns whose values would take clearly fewer bits packed. */
-function packable(input: InputInfo, columns: readonly number[], facts: LinkFacts): Packed {
+function packable(
+    input: InputInfo,
+    columns: readonly number[],
+    facts: LinkFacts,
+    asOthers: ReadonlySet<number>
+): Packed {
     let [bytes, packedBytes, sentBytes] = [0, 0, 0];
     for (const column of columns) {
         const columnBytes = input.columnBytes[column] ?? 0;
-        const share = packedShare(input, column, facts);
+        const share = asOthers.has(column) ? 1 : packedShare(input, column, facts);
         bytes += columnBytes;
         packedBytes += share < 1 ? columnBytes : 0;
         sentBytes += columnBytes * share;
@@ -144,7 +151,14 @@ export function packsResults({ profile, debug }: Pick<PlanQuery, "profile" | "de
 /** What a side of an operator reads of an input. */
 export interface ReadSide {
     readonly keys: readonly KeySpec[];
-    readonly columns: readonly { readonly column: number }[];
+    readonly columns: readonly { readonly column: number; readonly decode?: boolean }[];
+    /** Hashes of keys travel in their place. */
+    readonly hashed?: boolean;
+}
+
+/** What values save of the link that are packed. */
+export function savedBytes({ bytes, sentShare }: Filling): number {
+    return bytes * (1 - sentShare);
 }
 
 /** Where values lie as they are. */
@@ -172,7 +186,10 @@ export function fillingOf(input: InputInfo, side: ReadSide, leastBytes: number, 
         inMemory: input.inMemory || input.streamed,
         ...unpacked
     };
-    return facts === undefined ? filling : packedIfFaster(filling, packable(input, read, facts), facts);
+    if (facts === undefined) return filling;
+    const decoded = side.columns.filter(({ decode }) => decode === true);
+    const asOthers = new Set([...decoded, ...(side.hashed === true ? side.keys : [])].map(({ column }) => column));
+    return packedIfFaster(filling, packable(input, read, facts, asOthers), facts);
 }
 
 /** Time in which workers fill that memory, from the start of the first of them. */
@@ -236,12 +253,33 @@ export function readMs(movers: Pick<Movers, "workers" | "profile">, bytes: numbe
 }
 
 /**
- * What a batch takes JavaScript that reads one after the other, and its bytes, which come in memory that was not used
- * before. H200: 6,657 batches of 1 MiB took 531 to 712 ms, 1,664 of 4 MiB 442 to 472 and 1,536 of them 370 to 442
- * (docs/results/h200/node-delivery.json has more), where their bytes take the link and the workers 75 to 90.
+ * What a batch takes JavaScript that reads one after the other, and its bytes, which the engine has to copy into memory
+ * that the batches before have left. H200: 1,536 batches of 4 MiB took 166 ms, and 128 where each was released, 1,664
+ * of them 159; by a core of two a batch of 64 KiB took 27 us and one of 1 MiB 66.
  */
-const batchMs = 0.04;
-const readBytesPerMs = 19_000_000;
+const batchMs = 0.025;
+const readBytesPerMs = 50_000_000;
+
+/**
+ * So many times as fast as others do workers make tables of results whose values the GPU has packed: 16 of them wrote
+ * 6.44 GB into memory that was used before in 74 to 96 ms (H200).
+ */
+const packedTableFactor = 1.8;
+
+/**
+ * Copies of chunks, and kernels that partition, index and look up their rows, do not go on at the same time as much as
+ * they might: what the latter take for a byte of a row, in nanoseconds. By ncu on an H200, a count of 2^28 x 2^28 rows
+ * of 8 bytes at 4 GiB has 39 ms of kernels that copy packed values and 28 of others, and took 72 to 82 (130 with values
+ * as they are, of which the link takes 78); sums of as many rows of 16 bytes have 86 and 94, and took 193 to 198. Less
+ * than those, since more goes on at once where there are more rows: sums of 2^30 x 2^30 at 16 GiB took 821, of which
+ * the link takes 443.
+ */
+const rowNsPerByte = 0.006;
+
+/** Time that kernels add to that of the link for so many bytes of rows. */
+export function rowKernelsMs(bytes: number): number {
+    return (bytes * rowNsPerByte) / nsPerMs;
+}
 
 /** Bytes of such a batch; of a large result they are more (see PlanDraft.outputBytes). */
 function readBatchBytes(resultBytes: number): number {
@@ -256,6 +294,8 @@ export interface Delivered {
     readonly gatherMs?: number;
     /** Columns of batches that workers make together; else a batch is one worker's. */
     readonly sharedColumns?: number;
+    /** Does it cross the link packed? */
+    readonly packed?: boolean;
 }
 
 /** Result rows out of core wait in so many blocks, each of which is a batch of a table. */
@@ -281,7 +321,8 @@ export function deliveryWorkMs({ workers, sink, profile }: Movers, { bytes, gath
 export function deliveryMs({ workers, sink, profile }: Movers, result: Delivered): number {
     const { bytes: arrowBytes, gatherMs = 0 } = result;
     if (sink === "table") {
-        return gatherMs + arrowBytes / profile.deviceDeliverBytesPerMs / busyWorkers(workers, result);
+        const bytesPerMs = profile.deviceDeliverBytesPerMs * (result.packed === true ? packedTableFactor : 1);
+        return gatherMs + arrowBytes / bytesPerMs / busyWorkers(workers, result);
     }
     const copyMs = arrowBytes / profile.outputBytesPerMs / workers;
     const taken = sink === "batches" ? arrowBytes : 0;

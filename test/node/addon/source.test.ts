@@ -103,6 +103,134 @@ describe("pairs of equal keys", () => {
     });
 });
 
+describe("bits of values", () => {
+    const rows = 1 << 16;
+    /** A block of 1,024 values has a header of 16 bytes. */
+    const header = 1 / 8;
+    const words = (valueOf: (row: number) => bigint, count = rows): Uint8Array =>
+        new Uint8Array(BigInt64Array.from({ length: count }, (_, row) => valueOf(row)).buffer);
+    /** Of one column, whose values are these bytes. */
+    const bitsOf = async (values: Uint8Array, type: Partial<NativeColumnType> = {}, valid?: Uint8Array) => {
+        const column = { ...int64Column("v"), ...type };
+        const count = values.byteLength / column.byteWidth;
+        const nodes = Float64Array.of(count, valid === undefined ? 0 : 1, 0);
+        const batch = { rows: count, nodes, memory: [valid ?? null, values], variadicCounts: [], dictionaries: [] };
+        const none = { dictionaries: [], files: null, links: [] };
+        const source = await binding.openSource(engine, { columns: [column], ...none, batches: [batch] });
+        const [bits] = await binding.valueBits(job, source, [0]);
+        binding.closeSource(source);
+        return bits;
+    };
+
+    test("are those in which values of a block differ, wherever these lie", async () => {
+        expect(await bitsOf(words(() => 77n))).toBe(header);
+        const thousand = (first: bigint) => words((row) => first + BigInt(row % 1000));
+        for (const first of [0n, -500n, -(2n ** 63n), 2n ** 63n - 1000n, 10n ** 15n]) {
+            expect(await bitsOf(thousand(first)), String(first)).toBe(10 + header);
+        }
+        // Rows in their order: a block has 1,024 of them in a row.
+        expect(await bitsOf(words(BigInt))).toBe(10 + header);
+        expect(await bitsOf(words((row) => (row % 2 === 0 ? 2n ** 63n - 1n : -(2n ** 63n))))).toBe(64 + header);
+    });
+
+    test("of narrow values are of their width at most, negative or not", async () => {
+        const small = (_: unknown, row: number): number => (row % 16) - 8;
+        const wide = (_: unknown, row: number): number => row * 0x9e3779b1;
+        const arrays = [
+            [Int8Array.from({ length: rows }, small), Int8Array.from({ length: rows }, wide)],
+            [Int16Array.from({ length: rows }, small), Int16Array.from({ length: rows }, wide)],
+            [Int32Array.from({ length: rows }, small), Int32Array.from({ length: rows }, wide)]
+        ] as const;
+        for (const [few, all] of arrays) {
+            const byteWidth = few.BYTES_PER_ELEMENT;
+            expect(await bitsOf(new Uint8Array(few.buffer), { byteWidth })).toBe(4 + header);
+            expect(await bitsOf(new Uint8Array(all.buffer), { byteWidth })).toBe(8 * byteWidth + header);
+        }
+    });
+
+    test("of decimals are those of their low and of their high words, of which each block has a header", async () => {
+        const decimals = (valueOf: (row: number) => bigint): Uint8Array =>
+            words((at) => BigInt.asIntN(64, valueOf(at >> 1) >> (at % 2 === 0 ? 0n : 64n)), 2 * rows);
+        const type = { byteWidth: 16, order: "decimal" } as const;
+        expect(
+            await bitsOf(
+                decimals((row) => BigInt(row % 1000)),
+                type
+            )
+        ).toBe(10 + 2 * header);
+        // The sign is a bit of the high word.
+        expect(
+            await bitsOf(
+                decimals((row) => BigInt(row % 1000) - 500n),
+                type
+            )
+        ).toBe(11 + 2 * header);
+    });
+
+    test("of floats are those of their patterns, nearly all of them where signs and sizes differ", async () => {
+        const floats = (valueOf: (row: number) => number): Uint8Array =>
+            new Uint8Array(Float64Array.from({ length: rows }, (_, row) => valueOf(row)).buffer);
+        const type = { order: "float" } as const;
+        expect(
+            await bitsOf(
+                floats(() => 0.1),
+                type
+            )
+        ).toBe(header);
+        expect(
+            await bitsOf(
+                floats((row) => Math.sin(row) * 10 ** (row % 9)),
+                type
+            )
+        ).toBe(64 + header);
+    });
+
+    test("count what lies under NULLs, which crosses the link as well", async () => {
+        // The least value is 1.
+        const values = words((row) => (row % 2 === 0 ? 2n ** 40n : BigInt(row % 1000)));
+        const valid = new Uint8Array(rows / 8).fill(0b10101010);
+        expect(await bitsOf(values, { nullable: true }, valid)).toBe(40 + header);
+    });
+
+    test("are the mean of blocks from the first to the last, and of what there is of few rows", async () => {
+        // The blocks of the first half are constant, those of the other one need 20 bits.
+        const mean = await bitsOf(words((row) => (row < rows / 2 ? 0n : BigInt(row * 0x9e3779b1) & 0xfffffn)));
+        expect(mean).toBeGreaterThan(8);
+        expect(mean).toBeLessThan(12);
+        expect(await bitsOf(words(BigInt, 5))).toBe(3 + header);
+        expect(await bitsOf(words(() => 9n, 1))).toBe(header);
+        expect(await bitsOf(new Uint8Array(0))).toBe(0);
+    });
+
+    test("come for the columns that are asked for, in their order", async () => {
+        const source = await binding.openSource(engine, memorySource(rows, 7));
+        // The payload is twice the key.
+        const [key, payload] = await binding.valueBits(job, source, [0, 1]);
+        expect(key).toBeCloseTo(10 + header, 1);
+        expect(payload! - key!).toBeCloseTo(1, 5);
+        expect(await binding.valueBits(job, source, [1, 0, 1])).toEqual([payload, key, payload]);
+        expect(await binding.valueBits(job, source, [])).toEqual([]);
+    });
+
+    test.each([
+        ["booleans", { layout: "bool", order: "unsigned", byteWidth: 1 }],
+        ["values of three bytes", { order: "bytes", byteWidth: 3 }],
+        ["decimals of 32 bytes", { order: "decimal", byteWidth: 32 }]
+    ] as const)("are not to be had of %s", async (_, type) => {
+        const refused = bitsOf(new Uint8Array(96), type);
+        await expect(refused).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+        await expect(refused).rejects.toThrow(/1, 2, 4, 8 or 16 bytes/);
+    });
+
+    test("are not to be had of columns that a source lacks", async () => {
+        const source = await binding.openSource(engine, memorySource(10, 1));
+        for (const column of [-1, 2, 0.5]) {
+            const refused = Promise.resolve().then(() => binding.valueBits(job, source, [column]));
+            await expect(refused).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+        }
+    });
+});
+
 describe("a dictionary", () => {
     const utf8: NativeColumnType = { ...int64Column("value"), layout: "binary", byteWidth: 4, utf8: true };
     const column: NativeColumnType = {

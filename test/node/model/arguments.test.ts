@@ -66,6 +66,14 @@ describe("checks", () => {
             expect(() => checkDebugKnobs(bad, "debug")).toThrow(SpillwayError);
         }
     });
+
+    test("the knob of packed transfers is on, off, or left to the planner", () => {
+        for (const packLink of [true, false]) expect(checkDebugKnobs({ packLink }, "debug")).toEqual({ packLink });
+        expect(checkDebugKnobs({ packLink: undefined }, "debug")).toEqual({});
+        for (const packLink of [0, 1, "true", null, {}]) {
+            expect(() => checkDebugKnobs({ packLink }, "debug")).toThrow(/`debug\.packLink`/);
+        }
+    });
 });
 
 describe("errors", () => {

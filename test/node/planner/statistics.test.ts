@@ -1,5 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Int32, Int64, Utf8 } from "apache-arrow";
+import {
+    Bool,
+    Decimal,
+    Dictionary,
+    Field,
+    FixedSizeBinary,
+    Float64,
+    Int16,
+    Int32,
+    Int64,
+    Int8,
+    List,
+    Null,
+    TimestampSecond,
+    Utf8,
+    type DataType
+} from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
 import { Estimator, rowWidth } from "../../../src/planner/estimates.js";
@@ -7,13 +23,14 @@ import { defaultPolicy } from "../../../src/planner/policy.js";
 import {
     distinctKeys,
     looksUnique,
+    sampledForBits,
     statisticsId,
     samplingPolicy,
     wantedPairs,
     wantedStatistics,
     type KeyStatistics
 } from "../../../src/planner/statistics.js";
-import { group, inputNode, join } from "../../support/planning.js";
+import { group, inputNode, join, type InputShape } from "../../support/planning.js";
 
 const sample = (rows: number, sampledRows: number, sampledDistinct: number): KeyStatistics => ({
     rows,
@@ -211,5 +228,46 @@ describe("pairs of a join", () => {
         expect(wantedPairs(join(streamed, of(100 * million), { on: "k" }), defaultPolicy)).toEqual([]);
         const counted = group(join(of(100 * million), of(100 * million), { on: "k" }), { keys: ["k"] });
         expect(wantedPairs(counted, defaultPolicy)).toHaveLength(1);
+    });
+});
+
+describe("bits of values", () => {
+    const rows = defaultPolicy.devicePackedRowsMin;
+    const sampled = (types: Record<string, DataType>, policy = defaultPolicy, shape: InputShape = {}): number[] =>
+        sampledForBits(inputsOf(inputNode(types, { rows, ...shape }))[0]!, policy);
+
+    test("are sampled of columns whose values have a width that blocks have", () => {
+        const packable = [new Int8(), new Int16(), new Int32(), new Int64(), new Float64(), new TimestampSecond()];
+        const wide = [new Decimal(2, 30, 128), ...[1, 2, 4, 8, 16].map((width) => new FixedSizeBinary(width))];
+        const types = Object.fromEntries([...packable, ...wide].map((type, at) => [`c${at}`, type]));
+        expect(sampled(types)).toEqual(Object.keys(types).map((_, at) => at));
+        expect(sampled(types, defaultPolicy, { nullable: true })).toHaveLength(12);
+    });
+
+    test("are not of any others: indices of dictionaries are known by their number", () => {
+        const others = {
+            ...{ bool: new Bool(), text: new Utf8(), nothing: new Null(), wide: new Decimal(2, 60, 256) },
+            ...{ three: new FixedSizeBinary(3), more: new FixedSizeBinary(17) },
+            ...{ list: new List(new Field("item", new Int64())), word: new Dictionary(new Utf8(), new Int32()) }
+        };
+        expect(sampled(others)).toEqual([]);
+        expect(sampled({ ...others, k: new Int64() })).toEqual([Object.keys(others).length]);
+    });
+
+    test("are sampled of no more columns than are worth it, the first ones", () => {
+        const types = Object.fromEntries(Array.from({ length: 70 }, (_, at) => [`c${at}`, new Int64()]));
+        expect(sampled({ text: new Utf8(), ...types })).toEqual(Array.from({ length: 64 }, (_, at) => at + 1));
+    });
+
+    test("are not sampled of few rows, nor of rows that come once, nor where nothing runs on a GPU", () => {
+        const types = { k: new Int64() };
+        expect(sampled(types, defaultPolicy, { rows: rows - 1 })).toEqual([]);
+        expect(sampled(types, samplingPolicy(defaultPolicy, {}, true))).toEqual([0]);
+        expect(sampled(types, samplingPolicy(defaultPolicy, {}, false), { rows: 2 ** 40 })).toEqual([]);
+        for (const kind of ["stream", "held"]) {
+            const [input] = inputsOf(inputNode(types, { rows }));
+            Object.assign(input!, { source: { kind } });
+            expect(sampledForBits(input!, defaultPolicy)).toEqual([]);
+        }
     });
 });

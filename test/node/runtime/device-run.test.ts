@@ -18,7 +18,7 @@ const report = {
     peakBytes: 9
 };
 const deviceMemory = { estimatedBytes: 1000, limitBytes: 5000 };
-const outOfCore = { rows: 42, peakBytes: 9, h2dBytes: 1000, d2hBytes: 0 };
+const outOfCore = { rows: 42, peakBytes: 9, h2dBytes: 1000, savedBytes: 0, d2hBytes: 0 };
 
 const stage = (kind: DeviceStage["kind"], more: object): DeviceStage =>
     ({
@@ -36,7 +36,7 @@ const join = (more = {}) =>
     stage("deviceJoin", { build: 0, probe: 1, table: 2, pieces: null, chosenBy: "planner", spec, ...more });
 const groupParts = { from: 0, table: 2, chosenBy: "planner", spec: { algorithm: "hgb" } };
 /** Rows of 6 bytes, if as many come as were expected. */
-const deliver = (from: number) => stage("deliver", { from, rowsIn: 20, bytes: 120 });
+const deliver = (from: number, more = {}) => stage("deliver", { from, rowsIn: 20, bytes: 120, ...more });
 const layout = { layout: { join: { result: "rows" }, group: {} }, sizes: {}, path: { runs: "staged" }, predicted: {} };
 const bigJoin = (result = "rows") =>
     stage("deviceOutOfCoreJoin", { ...layout, layout: { join: { result } }, buildInput: 0, probeInput: 1 });
@@ -96,7 +96,11 @@ function runOn(sink: SinkKind, overrides: ConstructorParameters<typeof FakeBindi
     const run = new DeviceRun(parts, (input) => `source ${input}` as never);
     const all = async (...stages: DeviceStage[]): Promise<number[]> => {
         const rows: number[] = [];
-        for (const each of stages) rows.push(await run.stage(each));
+        for (const each of stages) {
+            tracker.stageBegins(each);
+            rows.push(await run.stage(each));
+            tracker.stageEnds(rows.at(-1)!);
+        }
         return rows;
     };
     return { asked, job, run, all, report: () => tracker.runReport(plan, 10, 0) };
@@ -161,6 +165,101 @@ describe("operations out of core", () => {
         const grouped = runOn("file");
         await grouped.all(bigGroup);
         expect(grouped.report().uploadedBytes).toBe(600);
+    });
+});
+
+describe("values in as many bits as they need", () => {
+    const bigTree = (more: object) =>
+        stage("deviceOutOfCoreTree", {
+            operators: [{ kind: "join", join: { result: "rows" } }],
+            flows: [1, 0, 1].map((input) => ({ input, side: { keys: [] }, steps: [] })),
+            ...{ result: [], gathered: [], predicted: {}, ...more }
+        });
+
+    test("cross the link for those inputs of an operation that its plan names", async () => {
+        const told: unknown[] = [];
+        const packedOf = ({ packed }: { packed?: boolean }): unknown => packed;
+        const { all } = runOn("file", {
+            joinOutOfCore: async (_: never, __: never, ___: never, spec: { build: object; probe: object }) => {
+                told.push([packedOf(spec.build), packedOf(spec.probe)]);
+                return { ...outOfCore, spilledBytes: { build: 0, probe: 0 } };
+            },
+            groupOutOfCore: async (_: never, __: never, spec: { side: object }) => {
+                told.push(packedOf(spec.side));
+                return { ...outOfCore, spilledBytes: 0 };
+            },
+            runTreeOutOfCore: async (_: never, __: never, spec: { flows: { side: object }[] }) => {
+                told.push(spec.flows.map(({ side }) => packedOf(side)));
+                return { rows: 1, operators: [] };
+            }
+        });
+        for (const packed of [[], [0], [1], [0, 1]]) {
+            const over = <T extends object>(each: T): T => ({ ...each, packed });
+            await all(over(bigJoin()), over(bigGroup), bigTree({ packed }));
+        }
+        expect(told).toEqual([
+            ...[[false, false], false, [false, false, false]],
+            ...[[true, false], true, [false, true, false]],
+            ...[[false, true], false, [true, false, true]],
+            ...[[true, true], true, [true, true, true]]
+        ]);
+    });
+
+    test("cross it for those columns of an upload, and for a result that is delivered whole or in pieces", async () => {
+        const told: unknown[] = [];
+        const noting = (answer: object) => async (_: never, __: never, spec: object) => {
+            told.push(spec);
+            return answer;
+        };
+        const { all } = runOn("file", {
+            uploadTable: noting({ table: "t", rows: 10, bytes: 160, sentBytes: 80 }),
+            deliverTable: noting({ rows: 10, sentBytes: 60 }),
+            deliverPieces: noting({ rows: 10, pieces: 3, sentBytes: 60 })
+        });
+        const columns = [
+            { column: 3, decode: false, packed: true },
+            { column: 1, decode: true, packed: false }
+        ];
+        await all(upload(0, { columns }), upload(1), join(), deliver(2, { packed: true }));
+        const planned = { rowsMax: 5, planned: true };
+        await all(join({ pieces: planned }), deliver(2, { packed: false }));
+        expect(told).toMatchObject([{ columns }, { columns: [] }, { packed: true }, { packed: false, rowsMax: 5 }]);
+    });
+
+    test("are reported beside what they are: a copy says both, nothing sent where nothing was copied", async () => {
+        const { all, report: told } = runOn("file", {
+            uploadTable: async (_: unknown, source: string) =>
+                source === "source 1"
+                    ? { table: source, rows: 0, bytes: 0, sentBytes: 0 }
+                    : { table: source, rows: 10, bytes: 640, sentBytes: 320 }
+        });
+        await all(upload(0), upload(1), join(), deliver(2));
+        const [first, empty, operation, last] = told().stages.map(({ device }) => device);
+        expect(first).toMatchObject({ movedBytes: 640, sentBytes: 320 });
+        expect(empty).toMatchObject({ movedBytes: 0, sentBytes: 0 });
+        expect(operation).not.toHaveProperty("sentBytes");
+        expect(last).toMatchObject({ sentBytes: 60 });
+        expect(told().uploadedBytes).toBe(640);
+        // Counted rows are not delivered.
+        const counted = runOn("count");
+        await counted.all(upload(0), upload(1), join({ table: null }));
+        expect(counted.report().stages.map(({ device }) => device?.sentBytes)).toEqual([320, 320, undefined]);
+    });
+
+    test("of operations out of core count as uploaded with what they would take, as those of tables do", async () => {
+        const saved = { ...outOfCore, savedBytes: 5000 };
+        const { all, report: told } = runOn("file", {
+            joinOutOfCore: async () => ({ ...saved, spilledBytes: { build: 300, probe: 60 } }),
+            groupOutOfCore: async () => ({ ...saved, spilledBytes: 400 }),
+            runTreeOutOfCore: async () => ({ rows: 1, operators: [{ ...saved, spilledBytes: 500 }] })
+        });
+        const uploaded: number[] = [];
+        for (const each of [bigJoin(), bigGroup, bigTree({})]) {
+            const before = told().uploadedBytes;
+            await all(each);
+            uploaded.push(told().uploadedBytes - before);
+        }
+        expect(uploaded).toEqual([640 + 5000, 600 + 5000, 500 + 5000]);
     });
 });
 

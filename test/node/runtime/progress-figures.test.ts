@@ -68,6 +68,26 @@ describe("a report", () => {
         ]);
     });
 
+    test("says of copies of nothing that nothing was sent, whatever is told between stages", () => {
+        const { tracker } = tracked();
+        const stages = [stage("upload"), stage("deviceJoin"), stage("deliver")];
+        const plan = planOf(stages);
+        tracker.begin(plan);
+        for (const each of stages) {
+            tracker.sent(77);
+            tracker.stageBegins(each);
+            vi.advanceTimersByTime(10);
+            tracker.stageEnds(0);
+        }
+        tracker.sent(77);
+        const nothing = { elapsedMs: 10, movedBytes: 0, gigabytesPerSecond: 0, sentBytes: 0 };
+        const { stages: told } = tracker.runReport(plan, 0, 0);
+        expect(told.map(({ device }) => device)).toEqual([nothing, undefined, nothing]);
+        // A query that is planned again begins anew.
+        tracker.begin(plan);
+        expect(tracker.runReport(plan, 0, 0)).toMatchObject({ stages: [], uploadedBytes: 0 });
+    });
+
     test("of the CPU engine has no figures of a GPU", () => {
         expect(joinOn("cpu")).toMatchObject({ uploadedBytes: 0, downloadedBytes: 0, devicePieces: 0 });
     });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Samples of relations: which are taken, for what they are kept, and what becomes of those that cannot be taken.
-import { Int32, Int64, tableFromArrays } from "apache-arrow";
+import { Bool, Int32, Int64, tableFromArrays, Utf8 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import { Job } from "../../../src/execute/job.js";
 import type { KeySpec } from "../../../src/model/column-type.js";
@@ -54,12 +54,13 @@ const inputOf = (node: LogicalNode): InputInfo => (node as Extract<LogicalNode, 
 const key = (column: number): KeySpec => ({ column, kind: "integer", kindOfValue: "integer", width: 4 });
 
 interface Answers {
-    /** What the next sample of keys and of pairs fails with. */
+    /** What the next sample of keys, of pairs and of values fails with. */
     sampleFailure?: Error;
     pairsFailure?: Error;
+    bitsFailure?: Error;
 }
 
-/** A cache, and an engine that numbers its samples by their rows and its estimates of pairs. */
+/** A cache, and an engine that numbers its samples by their rows and its estimates of pairs, and values by columns. */
 function cacheOn(answers: Answers = {}) {
     const asked: unknown[] = [];
     const made = { samples: 0, pairs: 0 };
@@ -73,6 +74,11 @@ function cacheOn(answers: Answers = {}) {
             asked.push(args.slice(1));
             if (answers.pairsFailure !== undefined) throw answers.pairsFailure;
             return 1000 * ++made.pairs;
+        },
+        valueBits: async (_: unknown, handle: unknown, columns: number[]) => {
+            asked.push([handle, columns]);
+            if (answers.bitsFailure !== undefined) throw answers.bitsFailure;
+            return columns.map((column) => 10 + column);
         }
     });
     const cache = new StatisticsCache();
@@ -255,5 +261,81 @@ describe("keys that a query found to be less dense or unique than their sample",
         const stream = relation("s");
         Object.assign(inputOf(stream), { source: { kind: "stream" } });
         expect(() => cache.disprove(inputOf(stream), [key(0)])).not.toThrow();
+    });
+});
+
+describe("bits of values", () => {
+    /** Keys are not sampled, so that nothing else is asked. */
+    const bitsPolicy: Policy = { ...policy, sampledFromRows: Infinity, devicePackedRowsMin: 1000 };
+    const mixed = (name: string, rows = 1000): LogicalNode =>
+        inputNode({ t: new Utf8(), k: new Int32(), b: new Bool(), w: new Int64() }, { rows, name });
+
+    test("are sampled once for a relation, of the columns that have any, and kept by their places", async () => {
+        const { cache, asked, fake, collect } = cacheOn();
+        const [left, right] = [mixed("l"), mixed("r")];
+        const root = join(left, right, { on: "k" });
+        expect(cache.known(root, bitsPolicy)).toBeUndefined();
+        expect([...cache.valueBits(root)]).toEqual([]);
+        for (let i = 0; i < 2; i++) {
+            expect([...(await collect(root, bitsPolicy))]).toEqual([]);
+            expect(cache.known(root, bitsPolicy)).toEqual(new Map());
+        }
+        expect(asked).toEqual([
+            [{ kind: "source" }, [1, 3]],
+            [{ kind: "source" }, [1, 3]]
+        ]);
+        const bits = [undefined, 11, undefined, 13];
+        expect([...cache.valueBits(root)]).toEqual([
+            [inputOf(left), bits],
+            [inputOf(right), bits]
+        ]);
+        // Other queries of one of them know them, too.
+        const grouped = group(left, { keys: ["k"] });
+        expect([...cache.valueBits(grouped).values()]).toEqual([bits]);
+        expect(cache.known(grouped, bitsPolicy)).toEqual(new Map());
+        expect(cache.known(join(left, mixed("other"), { on: "k" }), bitsPolicy)).toBeUndefined();
+        expect(fake.leftOpen).toEqual([]);
+    });
+
+    test("are not sampled of few rows, of streams, or where nothing runs on a GPU", async () => {
+        const { cache, asked, collect } = cacheOn();
+        const stream = mixed("s");
+        Object.assign(inputOf(stream), { source: { kind: "stream" } });
+        const root = join(stream, mixed("few", 999), { on: "k" });
+        await collect(root, bitsPolicy);
+        await collect(join(mixed("l"), mixed("r"), { on: "k" }), { ...policy, sampledFromRows: Infinity });
+        expect(asked).toEqual([]);
+        expect([...cache.valueBits(root)]).toEqual([]);
+        expect(cache.known(root, bitsPolicy)).toEqual(new Map());
+    });
+
+    test("are sampled of sources that are open, which stay so", async () => {
+        const { fake, asked, collect } = cacheOn();
+        const left = mixed("l");
+        await collect(
+            join(left, mixed("few", 10), { on: "k" }),
+            bitsPolicy,
+            new Map([[inputOf(left), "left" as never]])
+        );
+        expect(asked).toEqual([["left", [1, 3]]]);
+        expect(fake.calls.filter((call) => /source$/i.test(call))).toEqual([]);
+    });
+
+    test.each(["BUDGET_TOO_SMALL", "OUT_OF_MEMORY"] as const)(
+        "are done without where memory is short: %s",
+        async (code) => {
+            const { cache, fake, collect } = cacheOn({ bitsFailure: failureOf(code) });
+            const root = join(mixed("l"), mixed("r"), { on: "k" });
+            expect([...(await collect(root, bitsPolicy))]).toEqual([]);
+            expect([...cache.valueBits(root).values()].flat()).toEqual([]);
+            expect(fake.leftOpen).toEqual([]);
+        }
+    );
+
+    test("that fail for any other reason fail the query", async () => {
+        const { fake, collect } = cacheOn({ bitsFailure: failureOf("FILE_CHANGED") });
+        const failed = collect(join(mixed("l"), mixed("r"), { on: "k" }), bitsPolicy);
+        await expect(failed).rejects.toMatchObject({ code: "FILE_CHANGED" });
+        expect(fake.leftOpen).toEqual([]);
     });
 });

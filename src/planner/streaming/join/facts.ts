@@ -189,7 +189,12 @@ export function loadOf(facts: JoinFacts, costed: CostedLayout, mayPack = false):
         const leastBytes = rowsOf(by[role]) * inputRowBytes(layout.join.keyBytes, widths, false);
         const { streamed } = node[by[role]].input;
         const link = mayPack ? { ...query, workers: host.threads } : undefined;
-        return fillingOf(node[by[role]].input, layout[role], streamed ? leastBytes : 0, link);
+        return fillingOf(
+            node[by[role]].input,
+            { ...layout[role], hashed: layout.keys === "hashed" },
+            streamed ? leastBytes : 0,
+            link
+        );
     };
     return {
         layout,

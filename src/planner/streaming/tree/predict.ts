@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+import { deviceConstants } from "../../../model/device-constants.js";
 import { nsPerMs, sumOf } from "../../../model/sizes.js";
+import type { OutOfCoreAggregate } from "../../../plan/out-of-core-group-stage.js";
 import type { KeySpec } from "../../../model/column-type.js";
 import { otherSide } from "../../join-sides.js";
 import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
 import { inputRowBytes } from "../chunk-rows.js";
-import { deliveryMs, deliveryWorkMs, fillMs, linkMs, readMs } from "../link.js";
+import { deliveryMs, deliveryWorkMs, fillMs, linkMs, readMs, rowKernelsMs } from "../link.js";
 import type { Delivered, Filling, Movers, PeerBytes } from "../link.js";
 import { expectedOnDisk, expectedOnPeer } from "../spill.js";
 import type { SizedOperator, TreeSizes } from "./sizes.js";
@@ -24,6 +26,8 @@ export interface TreeLoad extends Movers {
 interface FlowLoad {
     readonly inBytes: number;
     readonly filling: Filling;
+    /** What kernels take for these rows beside the link. */
+    readonly kernelsMs: number;
     readonly outBytes: number;
     readonly backBytes: number;
     /** The parts of both in the memory of another GPU. */
@@ -43,6 +47,21 @@ interface FlowLoad {
  * take 140, to 2^26 groups 119 (70), and from a join to another and to sums 169 (98).
  */
 const pipedRowNs = { join: 0.25, sums: 0.25, groups: 0.4 };
+
+/** Are all that the group-by wants counts and sums of integers, which the join before it adds up as it finds pairs? */
+function areAddedUp(from: SizedOperator | undefined, { operator, sized }: SizedOperator): boolean {
+    if (from?.sized.kind !== "join" || operator.kind !== "group" || sized.kind !== "group") return false;
+    const { emit, keepUnmatchedBuild, keepUnmatchedProbe, coherent } = from.sized.join;
+    const { aggregates, widths } = sized.group;
+    const isInner = emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe && coherent === null;
+    const isSum = ({ kind, number }: OutOfCoreAggregate): boolean => kind === "sum" && number !== "float";
+    const added = new Set(aggregates.filter(isSum).map(({ column }) => column));
+    const parts = sumOf([...added].map((column) => Math.ceil((widths[column] ?? 0) / sumPartBytes)));
+    const others = aggregates.some((one) => one.kind !== "countRows" && !isSum(one));
+    return isInner && operator.node.keys.length === 0 && !others && parts <= deviceConstants.sumPartsMax;
+}
+
+const sumPartBytes = 4;
 /**
  * What a chunk of such rows takes beside, in milliseconds: the launches of its kernels. At 1 GiB, with chunks of 2^18
  * rows, the same queries took 279 and 358 ms; the link takes 149 and 64.
@@ -73,15 +92,15 @@ export function flowBytes({ steps, side }: OutOfCoreFlow, operators: readonly Si
     return rows * inputRowBytes(keyBytes, first.input === 0 ? buildWidths : probeWidths, hasKeyBits);
 }
 
-function pipedRowsMs(of: SizedOperator | undefined, input: number): number {
-    if (of === undefined) return 0;
+function pipedRowsMs(from: SizedOperator | undefined, of: SizedOperator | undefined, input: number): number {
+    if (of === undefined || areAddedUp(from, of)) return 0;
     const { operator } = of;
     const kind = operator.kind === "join" ? "join" : operator.node.keys.length === 0 ? "sums" : "groups";
     return ((of.rowsIn[input] ?? 0) * pipedRowNs[kind]) / nsPerMs;
 }
 
-function chunksOf(of: SizedOperator | undefined, input: number): number {
-    if (of === undefined) return 0;
+function chunksOf(from: SizedOperator | undefined, of: SizedOperator | undefined, input: number): number {
+    if (of === undefined || areAddedUp(from, of)) return 0;
     const { sizes } = of.sized.kind === "join" ? of.sized.join : of.sized.group;
     return Math.ceil((of.rowsIn[input] ?? 0) / Math.max(1, sizes.chunkRows));
 }
@@ -105,9 +124,10 @@ function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
     return {
         inBytes: flowBytes(flow, load.operators) * filling.sentShare,
         filling,
+        kernelsMs: rowKernelsMs(flowBytes(flow, load.operators)),
         outBytes: sumOf(spilled),
-        pipedChunks: sumOf(passed.slice(1).map(({ of, input }) => chunksOf(of, input))),
-        pipedMs: sumOf(passed.slice(1).map(({ of, input }) => pipedRowsMs(of, input))),
+        pipedChunks: sumOf(passed.slice(1).map(({ of, input }, before) => chunksOf(passed[before]?.of, of, input))),
+        pipedMs: sumOf(passed.slice(1).map(({ of, input }, before) => pipedRowsMs(passed[before]?.of, of, input))),
         backBytes: sumOf(ended.map(({ of }) => sumOf([...(of?.spilledBytes ?? [])]))),
         peer: {
             in: sumOf(ended.map(({ of }) => (of === undefined ? 0 : sumOf([...onPeerOf(of)])))),
@@ -136,7 +156,8 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
         const [outBytes, backBytes] = [flow.outBytes - peer.out, flow.backBytes - peer.in];
         const downBytes = isLast ? resultBytes : 0;
         const fillingMs = fillMs(load, flow.filling) + (isLast ? readMs(load, load.heldBytes) : 0);
-        const readingMs = Math.max(linkMs(load, inBytes, outBytes, { in: 0, out: peer.out }), fillingMs);
+        const inMs = linkMs(load, inBytes, outBytes, { in: 0, out: peer.out }) + flow.kernelsMs;
+        const readingMs = Math.max(inMs, fillingMs);
         const wholeMs = Math.max(
             linkMs(load, inBytes + backBytes, outBytes + downBytes, peer),
             isLast ? deliveryMs(load, load.result) : 0
