@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -75,7 +74,7 @@ class TextCodes {
     void grow(Shard& shard);
 
     MemoryBudget& budget_;
-    mutable std::array<Shard, kShards> shards_;
+    const std::unique_ptr<Shard[]> shards_ = std::make_unique<Shard[]>(kShards);
     std::mutex parts_mutex_;
     std::vector<std::atomic<ByteString*>> parts_;  // of the strings by their numbers
     std::vector<Buffer> parts_memory_;
