@@ -35,10 +35,6 @@ struct OutputBatch {
 // Keeps the first rows, at most as many as there are. Buffers keep their memory.
 void cut_batch(OutputBatch& batch, int64_t rows);
 
-// Where the buffers take a small part of the memory of their batch, as where few rows came of the many that there is
-// room for, they get memory of their size: whoever keeps the batch keeps no more than that.
-void shrink_batch(OutputBatch& batch);
-
 // Where buffers take less than half of the memory of their batch, as where few rows have come of those that there is
 // room for, they get memory of their size: whoever keeps the batch keeps no more than that.
 void shrink_batch(OutputBatch& batch);
