@@ -10,6 +10,7 @@ import { collectGarbage } from "./dropped-batches.js";
 const keptBytesMin = 64 * mebibyte;
 /** A reader that hands batches on, to a stream or a worker thread, may need some time to let go of them. */
 const pausesMs: readonly number[] = [0, 1, 10, 50, 100, 200, 400, 800];
+const freedMs: readonly number[] = [1, 5, 20, 50];
 
 interface Memory {
     readonly binding: Binding;
@@ -99,7 +100,12 @@ export async function waitForReaders(memory: () => NativeRead, pause: (ms: numbe
         await collectGarbage();
         await pause(ms);
     }
+    // What was dropped in the meantime counts no more. V8 frees it on other threads, which wait for a core.
     await collectGarbage();
+    for (const ms of freedMs) {
+        if (!keepTooMuch(memory())) return;
+        await pause(ms);
+    }
     const now = memory();
     if (!keepTooMuch(now)) return;
     const { readBytes, limitBytes } = now;
