@@ -59,18 +59,8 @@ export class CallersIterator {
 
     /** Its values are enough. It is told, but not waited for: the next of them may never come. */
     public abandon(): void {
-        if (this.#ended) return;
-        this.#ended = true;
         this.#wake?.();
-        void this.#return();
-    }
-
-    async #return(): Promise<void> {
-        try {
-            await this.#iterator.return?.();
-        } catch {
-            return;
-        }
+        void this.leave();
     }
 
     /**

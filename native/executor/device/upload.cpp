@@ -77,8 +77,7 @@ class Upload {
     // Areas of a chunk in a half begin with a line, and packed values have a header for each block: those of a column
     // have at most three gaps, and the header of a block that is not complete.
     uint64_t gap_bytes() const {
-        const uint64_t bytes = plans_.size() * (3 * LaneStaging::kAlignBytes + 2 * sizeof(cuda::PackedBlock));
-        return round_up_or_max(bytes, LaneStaging::kAlignBytes);
+        return plans_.size() * (3 * LaneStaging::kAlignBytes + 2 * sizeof(cuda::PackedBlock));
     }
     static uint64_t header_bytes(uint32_t width, int64_t rows) {
         const uint64_t blocks = (static_cast<uint64_t>(rows) + cuda::kPackedValues - 1) / cuda::kPackedValues;

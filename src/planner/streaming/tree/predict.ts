@@ -48,20 +48,20 @@ interface FlowLoad {
  */
 const pipedRowNs = { join: 0.25, sums: 0.25, groups: 0.4 };
 
+const sumPartBytes = 4;
+
 /** Are all that the group-by wants counts and sums of integers, which the join before it adds up as it finds pairs? */
-function areAddedUp(from: SizedOperator | undefined, { operator, sized }: SizedOperator): boolean {
-    if (from?.sized.kind !== "join" || operator.kind !== "group" || sized.kind !== "group") return false;
+function areAddedUp(from: SizedOperator | undefined, to: SizedOperator | undefined): boolean {
+    if (from?.sized.kind !== "join" || to?.operator.kind !== "group" || to.sized.kind !== "group") return false;
     const { emit, keepUnmatchedBuild, keepUnmatchedProbe, coherent } = from.sized.join;
-    const { aggregates, widths } = sized.group;
+    const { aggregates, widths } = to.sized.group;
     const isInner = emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe && coherent === null;
     const isSum = ({ kind, number }: OutOfCoreAggregate): boolean => kind === "sum" && number !== "float";
     const added = new Set(aggregates.filter(isSum).map(({ column }) => column));
     const parts = sumOf([...added].map((column) => Math.ceil((widths[column] ?? 0) / sumPartBytes)));
     const others = aggregates.some((one) => one.kind !== "countRows" && !isSum(one));
-    return isInner && operator.node.keys.length === 0 && !others && parts <= deviceConstants.sumPartsMax;
+    return isInner && to.operator.node.keys.length === 0 && !others && parts <= deviceConstants.sumPartsMax;
 }
-
-const sumPartBytes = 4;
 /**
  * What a chunk of such rows takes beside, in milliseconds: the launches of its kernels. At 1 GiB, with chunks of 2^18
  * rows, the same queries took 279 and 358 ms; the link takes 149 and 64.
@@ -92,15 +92,15 @@ export function flowBytes({ steps, side }: OutOfCoreFlow, operators: readonly Si
     return rows * inputRowBytes(keyBytes, first.input === 0 ? buildWidths : probeWidths, hasKeyBits);
 }
 
-function pipedRowsMs(from: SizedOperator | undefined, of: SizedOperator | undefined, input: number): number {
-    if (of === undefined || areAddedUp(from, of)) return 0;
+function pipedRowsMs(of: SizedOperator | undefined, input: number): number {
+    if (of === undefined) return 0;
     const { operator } = of;
     const kind = operator.kind === "join" ? "join" : operator.node.keys.length === 0 ? "sums" : "groups";
     return ((of.rowsIn[input] ?? 0) * pipedRowNs[kind]) / nsPerMs;
 }
 
-function chunksOf(from: SizedOperator | undefined, of: SizedOperator | undefined, input: number): number {
-    if (of === undefined || areAddedUp(from, of)) return 0;
+function chunksOf(of: SizedOperator | undefined, input: number): number {
+    if (of === undefined) return 0;
     const { sizes } = of.sized.kind === "join" ? of.sized.join : of.sized.group;
     return Math.ceil((of.rowsIn[input] ?? 0) / Math.max(1, sizes.chunkRows));
 }
@@ -118,6 +118,7 @@ function onPeerOf(one: SizedOperator): readonly [number, number] {
 
 function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
     const passed = flow.steps.map(({ operator, input }) => ({ of: load.operators[operator], input }));
+    const piped = passed.slice(1).filter(({ of }, before) => !areAddedUp(passed[before]?.of, of));
     const spilled = passed.map(({ of, input }) => of?.spilledBytes[input] ?? 0);
     const ended = passed.filter(({ of, input }) => of !== undefined && input === of.rowsIn.length - 1);
     const filling = load.fillings[at] as Filling;
@@ -126,8 +127,8 @@ function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
         filling,
         kernelsMs: rowKernelsMs(flowBytes(flow, load.operators)),
         outBytes: sumOf(spilled),
-        pipedChunks: sumOf(passed.slice(1).map(({ of, input }, before) => chunksOf(passed[before]?.of, of, input))),
-        pipedMs: sumOf(passed.slice(1).map(({ of, input }, before) => pipedRowsMs(passed[before]?.of, of, input))),
+        pipedChunks: sumOf(piped.map(({ of, input }) => chunksOf(of, input))),
+        pipedMs: sumOf(piped.map(({ of, input }) => pipedRowsMs(of, input))),
         backBytes: sumOf(ended.map(({ of }) => sumOf([...(of?.spilledBytes ?? [])]))),
         peer: {
             in: sumOf(ended.map(({ of }) => (of === undefined ? 0 : sumOf([...onPeerOf(of)])))),
