@@ -34,7 +34,7 @@ __device__ Place place_of(const Copies& copies, uint32_t tile) {
 
 // Words of 16 bytes, and with the first and the last of them the bytes before and behind.
 __device__ void copy_tile(uint8_t* to, const uint8_t* from, uint64_t bytes, uint32_t tile) {
-    const uint32_t thread = threadIdx.x % kLinkThreads;
+    const uint32_t thread = threadIdx.x;
     const uint64_t gap = (16 - reinterpret_cast<uint64_t>(to) % 16) % 16;
     const uint64_t head = gap < bytes ? gap : bytes;
     const uint64_t words = (bytes - head) / 16;
@@ -55,36 +55,67 @@ __device__ void copy_tile(uint8_t* to, const uint8_t* from, uint64_t bytes, uint
     if ((tile + 1) * kTileWords >= words && thread < bytes - tail) to[tail + thread] = from[tail + thread];
 }
 
-// Tiles of a kernel's copies, one for each group of threads at a time: all groups of a block begin and end together.
-template <class Use>
-__device__ void for_tiles(const Copies& copies, Use use) {
+// A tile of which a block's threads have asked for what is on the host's side before they come to it.
+struct HostTile {
+    const LinkCopy* copy = nullptr;  // nullptr: there is none, or what it is of is plain
+    uint32_t tile = 0;
+    PackedBlock block{};
+    PackedWords words{};
+
+    // The header alone: `words` come when it is there, by ask_for_words().
+    __device__ HostTile(const Copies& copies, uint64_t number) {
+        if (number >= copies.end_tile[copies.count - 1]) return;
+        const Place place = place_of(copies, static_cast<uint32_t>(number));
+        if (copies.copy[place.copy].blocks == nullptr) return;
+        copy = &copies.copy[place.copy];
+        tile = place.tile;
+        block = copy->blocks[tile];
+    }
+    __device__ void ask_for_words() {
+        if (copy != nullptr) words = load_words(copy->host, block);
+    }
+};
+
+// Each byte of the host's memory read once, each of the device's written once. While a tile is unpacked, the words of
+// the next and the header of the one behind it are on their way: the link's latency, some 1.5 us, is no shorter than a
+// tile's turn.
+__global__ void __launch_bounds__(kLinkThreads) send_tiles(const __grid_constant__ Copies copies) {
+    __shared__ StagedWords staged;
     const uint32_t tiles = copies.end_tile[copies.count - 1];
-    const uint32_t group = threadIdx.x / kLinkThreads;
-    for (uint32_t first = blockIdx.x * kLinkGroups; first < tiles; first += gridDim.x * kLinkGroups) {
-        const uint32_t tile = first + group;
-        const bool has_tile = tile < tiles;
-        const Place place = has_tile ? place_of(copies, tile) : Place{0, 0};
-        use(copies.copy[place.copy], place.tile, has_tile);
+    HostTile now(copies, blockIdx.x);
+    HostTile next(copies, uint64_t{blockIdx.x} + gridDim.x);
+    now.ask_for_words();
+    for (uint64_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        if (now.copy != nullptr) store_words(now.words, now.block, staged);
+        __syncthreads();
+        next.ask_for_words();
+        const HostTile behind(copies, number + 2 * uint64_t{gridDim.x});
+        if (now.copy != nullptr) {
+            const LinkCopy& copy = *now.copy;
+            unpack_block(staged, now.block, copy.width, copy.bytes / copy.width, now.tile, copy.device);
+        } else {
+            const Place place = place_of(copies, static_cast<uint32_t>(number));
+            const LinkCopy& copy = copies.copy[place.copy];
+            copy_tile(copy.device, copy.host, copy.bytes, place.tile);
+        }
+        __syncthreads();
+        now = next;
+        next = behind;
     }
 }
 
-// Each byte of the host's memory read once, each of the device's written once.
-__global__ void __launch_bounds__(kLinkThreads* kLinkGroups) send_tiles(const __grid_constant__ Copies copies) {
-    for_tiles(copies, [](const LinkCopy& copy, uint32_t tile, bool has_tile) {
-        const bool packed = has_tile && copy.blocks != nullptr;
-        if (has_tile && !packed) copy_tile(copy.device, copy.host, copy.bytes, tile);
-        unpack_block(copy.host, packed ? copy.blocks + tile : nullptr, copy.width, copy.bytes / copy.width, tile,
-                     copy.device);
-    });
-}
-
 // The other way round; of packed values only the words cross the link, and 16 bytes for each block.
-__global__ void __launch_bounds__(kLinkThreads* kLinkGroups) fetch_tiles(const __grid_constant__ Copies copies) {
-    for_tiles(copies, [](const LinkCopy& copy, uint32_t tile, bool has_tile) {
-        const bool packed = has_tile && copy.blocks != nullptr;
-        if (has_tile && !packed) copy_tile(copy.host, copy.device, copy.bytes, tile);
-        pack_block(copy.device, copy.width, copy.bytes / copy.width, tile, copy.host, packed ? copy.blocks : nullptr);
-    });
+__global__ void __launch_bounds__(kLinkThreads) fetch_tiles(const __grid_constant__ Copies copies) {
+    const uint32_t tiles = copies.end_tile[copies.count - 1];
+    for (uint32_t number = blockIdx.x; number < tiles; number += gridDim.x) {
+        const Place place = place_of(copies, number);
+        const LinkCopy& copy = copies.copy[place.copy];
+        if (copy.blocks == nullptr) {
+            copy_tile(copy.host, copy.device, copy.bytes, place.tile);
+        } else {
+            pack_block(copy.device, copy.width, copy.bytes / copy.width, place.tile, copy.host, copy.blocks);
+        }
+    }
 }
 
 uint64_t tiles_of(const LinkCopy& copy) {
@@ -98,8 +129,8 @@ void launch_all(void (*kernel)(Copies), const std::vector<LinkCopy>& copies, cud
     Copies some;
     uint64_t tiles = 0;
     const auto flush = [&] {
-        const uint64_t blocks = std::min<uint64_t>((tiles + kLinkGroups - 1) / kLinkGroups, kLinkBlocks);
-        launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kLinkThreads * kLinkGroups), 0, stream, some);
+        const uint64_t blocks = std::min<uint64_t>(tiles, kLinkBlocks);
+        launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kLinkThreads), 0, stream, some);
         some.count = 0;
         tiles = 0;
     };

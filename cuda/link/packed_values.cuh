@@ -8,16 +8,8 @@
 #include "link/link_policy.hpp"
 #include "primitive/warp.cuh"
 
-// Blocks of packed values (api/packed_block.hpp), each (un)packed by a group of threads of a block. All groups call
-// together, also those that have nothing to do: they share barriers.
+// Blocks of packed values (api/packed_block.hpp), each (un)packed by the threads of a block of the kernel.
 namespace spillway::cuda { inline namespace link {
-
-__device__ inline uint32_t group_thread() {
-    return threadIdx.x % kLinkThreads;
-}
-__device__ inline uint32_t group_of_thread() {
-    return threadIdx.x / kLinkThreads;
-}
 
 // Values that a block has: all, but for the last block of a column.
 __device__ inline uint32_t values_of_block(uint64_t values, uint64_t block) {
@@ -41,7 +33,7 @@ template <class Word, class Value>
 __device__ void unpack_words(const Word* words, const PackedBlock& block, uint32_t count, Value* out, uint32_t stride) {
     using Lane = Lanes<Word>;
     const Word mask = low_bits<Word>(block.bits);
-    for (uint32_t i = group_thread(); i < count; i += kLinkThreads) {
+    for (uint32_t i = threadIdx.x; i < count; i += kLinkThreads) {
         Word value = 0;
         if (block.bits > 0) {
             const uint32_t at = i / Lane::kCount * block.bits;
@@ -54,31 +46,50 @@ __device__ void unpack_words(const Word* words, const PackedBlock& block, uint32
     }
 }
 
-// Words go to shared memory first: threads of several warps want the same ones, which then cross the link once.
-// told: nullptr: the group has no block.
-__device__ inline void unpack_block(const uint8_t* host, const PackedBlock* told, uint32_t width, uint64_t values,
-                                    uint32_t tile, uint8_t* device) {
-    __shared__ uint4 all_words[kLinkGroups][packed_bytes(64) / sizeof(uint4)];
-    uint4* const staged = all_words[group_of_thread()];
-    const PackedBlock block = told == nullptr ? PackedBlock{} : *told;
+constexpr uint32_t kPackedWordsMax = packed_bytes(64) / sizeof(uint4);
+
+// What one thread loads of a block's words. They go to shared memory from there: threads of several warps want the same
+// ones, which then cross the link once.
+struct PackedWords {
+    uint4 word[kPackedWordsMax / kLinkThreads];
+};
+struct StagedWords {
+    uint4 word[kPackedWordsMax];
+};
+
+// host: line 0 of the blocks.
+__device__ inline PackedWords load_words(const uint8_t* host, const PackedBlock& block) {
     const auto* const from = reinterpret_cast<const uint4*>(host + uint64_t{block.line} * 64);
-    for (uint32_t i = group_thread(); i < packed_bytes(block.bits) / sizeof(uint4); i += kLinkThreads) {
-        staged[i] = from[i];
+    PackedWords words;
+#pragma unroll
+    for (uint32_t i = 0; i < kPackedWordsMax / kLinkThreads; ++i) {
+        const uint32_t at = i * kLinkThreads + threadIdx.x;
+        if (at < packed_bytes(block.bits) / sizeof(uint4)) words.word[i] = from[at];
     }
-    __syncthreads();
-    if (told != nullptr) {
-        const uint32_t planes = packed_planes(width);
-        const uint64_t index = tile / planes;
-        const uint32_t count = values_of_block(values, index);
-        uint8_t* const out = device + index * kPackedValues * width;
-        const auto* const narrow = reinterpret_cast<const uint32_t*>(staged);
-        const auto* const wide = reinterpret_cast<const uint64_t*>(staged);
-        if (width == 1) unpack_words(narrow, block, count, out, 1);
-        if (width == 2) unpack_words(narrow, block, count, reinterpret_cast<uint16_t*>(out), 1);
-        if (width == 4) unpack_words(narrow, block, count, reinterpret_cast<uint32_t*>(out), 1);
-        if (width >= 8) unpack_words(wide, block, count, reinterpret_cast<uint64_t*>(out) + tile % planes, planes);
+    return words;
+}
+
+__device__ inline void store_words(const PackedWords& words, const PackedBlock& block, StagedWords& staged) {
+#pragma unroll
+    for (uint32_t i = 0; i < kPackedWordsMax / kLinkThreads; ++i) {
+        const uint32_t at = i * kLinkThreads + threadIdx.x;
+        if (at < packed_bytes(block.bits) / sizeof(uint4)) staged.word[at] = words.word[i];
     }
-    __syncthreads();
+}
+
+// All of the staged words are there.
+__device__ inline void unpack_block(const StagedWords& staged, const PackedBlock& block, uint32_t width,
+                                    uint64_t values, uint32_t tile, uint8_t* device) {
+    const uint32_t planes = packed_planes(width);
+    const uint64_t index = tile / planes;
+    const uint32_t count = values_of_block(values, index);
+    uint8_t* const out = device + index * kPackedValues * width;
+    const auto* const narrow = reinterpret_cast<const uint32_t*>(staged.word);
+    const auto* const wide = reinterpret_cast<const uint64_t*>(staged.word);
+    if (width == 1) unpack_words(narrow, block, count, out, 1);
+    if (width == 2) unpack_words(narrow, block, count, reinterpret_cast<uint16_t*>(out), 1);
+    if (width == 4) unpack_words(narrow, block, count, reinterpret_cast<uint32_t*>(out), 1);
+    if (width >= 8) unpack_words(wide, block, count, reinterpret_cast<uint64_t*>(out) + tile % planes, planes);
 }
 
 __device__ inline uint32_t bits_of_range(uint32_t range) {
@@ -106,7 +117,7 @@ __device__ ValueRange<Signed> warp_range(ValueRange<Signed> range) {
     return range;
 }
 
-// Shared memory in which a group packs a block.
+// Shared memory in which a block is packed.
 struct PackingMemory {
     uint64_t values[kPackedValues];
     int64_t least[kLinkThreads / kWarpThreads];
@@ -118,17 +129,17 @@ template <class Word, class Signed, class Value>
 __device__ void load_values(const Value* in, uint32_t stride, uint32_t count, PackingMemory& memory) {
     auto* const value = reinterpret_cast<Word*>(memory.values);
     ValueRange<Signed> range{};
-    for (uint32_t i = group_thread(); i < kPackedValues; i += kLinkThreads) {
+    for (uint32_t i = threadIdx.x; i < kPackedValues; i += kLinkThreads) {
         // A missing value is the first one: it changes no range.
         const auto read = static_cast<Signed>(static_cast<std::make_signed_t<Value>>(in[i < count ? i * stride : 0]));
         value[i] = static_cast<Word>(read);
-        range.least = i == group_thread() || read < range.least ? read : range.least;
-        range.largest = i == group_thread() || read > range.largest ? read : range.largest;
+        range.least = i == threadIdx.x || read < range.least ? read : range.least;
+        range.largest = i == threadIdx.x || read > range.largest ? read : range.largest;
     }
     range = warp_range(range);
     if (lane_index() == 0) {
-        memory.least[group_thread() / kWarpThreads] = range.least;
-        memory.largest[group_thread() / kWarpThreads] = range.largest;
+        memory.least[threadIdx.x / kWarpThreads] = range.least;
+        memory.largest[threadIdx.x / kWarpThreads] = range.largest;
     }
 }
 
@@ -147,8 +158,8 @@ __device__ void store_words(const PackingMemory& memory, uint32_t value_bits, ui
     }
     const uint32_t bits = bits_of_range(static_cast<Word>(static_cast<Word>(largest) - static_cast<Word>(least)));
     const Word base = bits == Lane::kBits ? Word{0} : static_cast<Word>(least);
-    if (group_thread() == 0) told = {static_cast<uint64_t>(base & low_bits<Word>(value_bits)), line, bits};
-    for (uint32_t i = group_thread(); i < Lane::kCount * bits; i += kLinkThreads) {
+    if (threadIdx.x == 0) told = {static_cast<uint64_t>(base & low_bits<Word>(value_bits)), line, bits};
+    for (uint32_t i = threadIdx.x; i < Lane::kCount * bits; i += kLinkThreads) {
         const uint32_t lane = i % Lane::kCount;
         const uint32_t begin = i / Lane::kCount * Lane::kBits;
         Word word = 0;
@@ -161,30 +172,25 @@ __device__ void store_words(const PackingMemory& memory, uint32_t value_bits, ui
     }
 }
 
-// blocks: nullptr: the group has nothing to pack.
+// host, blocks: of the column.
 __device__ inline void pack_block(const uint8_t* device, uint32_t width, uint64_t values, uint32_t tile, uint8_t* host,
                                   PackedBlock* blocks) {
-    __shared__ PackingMemory all_memory[kLinkGroups];
-    PackingMemory& memory = all_memory[group_of_thread()];
+    __shared__ PackingMemory memory;
     const uint32_t planes = packed_planes(width);
     const uint64_t index = tile / planes;
-    const uint32_t count = blocks == nullptr ? 0 : values_of_block(values, index);
+    const uint32_t count = values_of_block(values, index);
     const uint8_t* const in = device + index * kPackedValues * width;
-    if (blocks != nullptr) {
-        const auto* const in16 = reinterpret_cast<const uint16_t*>(in);
-        const auto* const in32 = reinterpret_cast<const uint32_t*>(in);
-        const auto* const in64 = reinterpret_cast<const uint64_t*>(in) + tile % planes;
-        if (width == 1) load_values<uint32_t, int32_t>(in, 1, count, memory);
-        if (width == 2) load_values<uint32_t, int32_t>(in16, 1, count, memory);
-        if (width == 4) load_values<uint32_t, int32_t>(in32, 1, count, memory);
-        if (width >= 8) load_values<uint64_t, int64_t>(in64, planes, count, memory);
-    }
+    const auto* const in16 = reinterpret_cast<const uint16_t*>(in);
+    const auto* const in32 = reinterpret_cast<const uint32_t*>(in);
+    const auto* const in64 = reinterpret_cast<const uint64_t*>(in) + tile % planes;
+    if (width == 1) load_values<uint32_t, int32_t>(in, 1, count, memory);
+    if (width == 2) load_values<uint32_t, int32_t>(in16, 1, count, memory);
+    if (width == 4) load_values<uint32_t, int32_t>(in32, 1, count, memory);
+    if (width >= 8) load_values<uint64_t, int64_t>(in64, planes, count, memory);
     __syncthreads();
-    if (blocks != nullptr) {
-        const uint32_t line = tile * (kPackedValues / 64) * (width / planes);
-        if (width < 8) store_words<uint32_t>(memory, 8 * width, count, host, blocks[tile], line);
-        if (width >= 8) store_words<uint64_t>(memory, 64, count, host, blocks[tile], line);
-    }
+    const uint32_t line = tile * (kPackedValues / 64) * (width / planes);
+    if (width < 8) store_words<uint32_t>(memory, 8 * width, count, host, blocks[tile], line);
+    if (width >= 8) store_words<uint64_t>(memory, 64, count, host, blocks[tile], line);
     __syncthreads();
 }
 
