@@ -16,9 +16,6 @@ constexpr uint64_t kBucketRows = 4;
 // the kernel that sums takes 64 registers, so that a multiprocessor has four blocks of it, as with one.
 constexpr uint32_t kRowsAtOnce = 4;
 
-// Parts of values that a kernel adds up in registers; one of its own has room for kSumPartsMax.
-constexpr uint32_t kFewParts = 4;
-
 // Partitions that are sorted into an index together; threads and shared memory of a block that sorts a part of one, two
 // of them per multiprocessor, one of which works while the other waits; its counters take 32 KiB of that at most.
 constexpr uint32_t kSortPartitions = 64;

@@ -60,10 +60,21 @@ __device__ inline void add_total(uint64_t value, uint64_t* total) {
     }
 }
 
-// The same in two parts, of 32 bits and of the rest, so that no bit of the sum over all warps is lost.
-__device__ inline void add_exact(uint64_t value, bool is_signed, uint64_t* total) {
-    uint64_t low = value & 0xffffffff;
-    uint64_t high = is_signed ? static_cast<uint64_t>(static_cast<int64_t>(value) >> 32) : value >> 32;
+// A sum in two parts, of 32 bits and of the rest, so that no bit is lost where many are added up.
+struct SplitSum {
+    uint64_t low = 0;
+    uint64_t high = 0;
+
+    __device__ void add(uint64_t value, bool is_signed) {
+        low += value & 0xffffffff;
+        high += is_signed ? static_cast<uint64_t>(static_cast<int64_t>(value) >> 32) : value >> 32;
+    }
+};
+
+// By all lanes of a warp.
+__device__ inline void add_exact(SplitSum sum, uint64_t* total) {
+    uint64_t low = sum.low;
+    uint64_t high = sum.high;
 #pragma unroll
     for (uint32_t distance = 16; distance > 0; distance /= 2) {
         low += __shfl_xor_sync(kFullWarp, low, distance);
