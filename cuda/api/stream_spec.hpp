@@ -47,7 +47,7 @@ using ColumnWidths = FixedList<uint32_t, kRowColumnsMax>;
 
 // Rows of one input, in pinned host memory or in memory of any GPU: columns of one value after the other.
 struct Chunk {
-    uint64_t rows = 0;                    // StreamSizes::chunk_rows at most
+    uint64_t rows = 0;                    // StreamSizes::chunk_rows at most; operators join small ones
     const void* key = nullptr;            // key_bytes each
     const uint32_t* key_valid = nullptr;  // a bit per row in whole 32-bit words, 1 = has a key; nullptr: all have
     FixedList<const void*, kRowColumnsMax> columns;
@@ -107,7 +107,10 @@ constexpr const char* kSpilledRows = "spilled rows";
 struct StreamSizes {
     int32_t radix_bits = 8;    // of the first pass
     uint32_t chunk_slots = 3;  // chunks in device memory at once, filled or on their way
-    uint64_t chunk_rows = 0;   // of a chunk of any input
+    uint64_t chunk_rows = 0;   // of a chunk of any input, in device memory
+    // Chunks as the host lends them, and how many it has: operators join several to one of chunk_rows.
+    uint64_t host_chunk_rows = 0;
+    uint32_t host_chunk_slots = 5;
     uint64_t page_rows = 0;    // of a page of build rows, or of partial rows: a power of two
     uint64_t pages = 0;        // for such rows, in device memory
     // Joins: partitions of the build side that begin in device memory; more are spilled when pages run out.

@@ -79,8 +79,8 @@ class StreamProbeJoin final : public StreamOperator {
             return DeviceRelation{};
         };
         reader_ = std::make_unique<ChunkReader>(
-            device_, ring_, shape_.code[input], spec_.key_bytes, spec_.widths[input], spec_.sizes.chunk_rows,
-            std::move(wants), [](const PartitionedChunk&) {}, owner);
+            device_, ring_, shape_.code[input], spec_.key_bytes, spec_.widths[input], spec_.sizes, std::move(wants),
+            [](const PartitionedChunk&) {}, owner);
     }
     void read(const Chunk& chunk) override {
         reader_->push(chunk);

@@ -50,8 +50,8 @@ class TableJoin final : public StreamOperator {
         ChunkReader::Wants wants;
         wants.extremes = [] { return false; };
         reader_ = std::make_unique<ChunkReader>(
-            device_, ring_, shape_.code[input], spec_.key_bytes, spec_.widths[input], spec_.sizes.chunk_rows,
-            std::move(wants), [this](const PartitionedChunk& chunk) { use(chunk); }, owner);
+            device_, ring_, shape_.code[input], spec_.key_bytes, spec_.widths[input], spec_.sizes, std::move(wants),
+            [this](const PartitionedChunk& chunk) { use(chunk); }, owner);
     }
     void read(const Chunk& chunk) override {
         reader_->push(chunk);

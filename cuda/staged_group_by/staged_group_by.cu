@@ -43,9 +43,8 @@ void StagedGroupBy::begin_input(int, ChunkOwner& owner, ResultSink* sink) {
         for (const RowPiece& piece : chunk.batch.pieces) report_.partial_rows += piece.rows;
         state.pages.add(chunk, state.spiller);
     };
-    state.reader =
-        std::make_unique<ChunkReader>(device_, state.ring, state.shape.code, state.spec.key_bytes, state.spec.widths,
-                                      state.spec.sizes.chunk_rows, std::move(wants), use, owner);
+    state.reader = std::make_unique<ChunkReader>(device_, state.ring, state.shape.code, state.spec.key_bytes,
+                                                 state.spec.widths, state.spec.sizes, std::move(wants), use, owner);
 }
 
 void StagedGroupBy::read(const Chunk& chunk) {

@@ -9,8 +9,8 @@ namespace {
 std::unique_ptr<ChunkReader> reader_of(JoinState& state, int side, ChunkReader::Wants wants, ChunkReader::Use use,
                                        ChunkOwner& owner) {
     return std::make_unique<ChunkReader>(state.device, state.ring, state.shape.code[side], state.spec.key_bytes,
-                                         state.spec.widths[side], state.spec.sizes.chunk_rows, std::move(wants),
-                                         std::move(use), owner);
+                                         state.spec.widths[side], state.spec.sizes, std::move(wants), std::move(use),
+                                         owner);
 }
 
 void give_keyless(JoinState& state, const PartitionedChunk& chunk, bool build_side) {

@@ -13,8 +13,6 @@ __global__ void invert_words(const uint32_t* from, uint32_t* to, uint64_t words)
     if (i < words) to[i] = ~from[i];
 }
 
-constexpr uint32_t kNoSlot = UINT32_MAX;
-
 std::vector<RowPiece> pieces_of(const uint64_t* begin, const uint64_t* end, uint64_t partitions) {
     std::vector<RowPiece> pieces;
     pieces.reserve(partitions);
@@ -33,57 +31,94 @@ uint64_t words_of(const CodeLayout& layout) {
 }  // namespace
 
 ChunkReader::ChunkReader(Device& device, CopyRing& ring, const CodeLayout& layout, uint32_t key_bytes,
-                         const ColumnWidths& widths, uint64_t chunk_rows, Wants wants, Use use, ChunkOwner& owner)
+                         const ColumnWidths& widths, const StreamSizes& sizes, Wants wants, Use use, ChunkOwner& owner)
     : device_(device),
       ring_(ring),
       layout_(layout),
       key_bytes_(key_bytes),
       widths_(widths),
-      chunk_rows_(chunk_rows),
+      chunk_rows_(sizes.chunk_rows),
+      unreleased_max_(sizes.host_chunk_slots / 2),
       wants_(std::move(wants)),
       use_(std::move(use)),
       owner_(owner),
       first_(device, words_of(layout)),
-      second_(device, words_of(layout)) {
+      second_(device, words_of(layout)),
+      places_(key_bytes, widths, sizes.chunk_rows) {
     device.check_cancelled();
 }
 
 // Chunks whose copies are done go back to their owner; all but `keep` of them in any case.
 void ChunkReader::release(size_t keep) {
-    while (!unreleased_.empty() && (unreleased_.size() > keep || ring_.is_copied(unreleased_.front()))) {
-        ring_.wait_copied(unreleased_.front());
+    while (!unreleased_.empty() && (unreleased_.size() > keep || unreleased_.front().done())) {
+        unreleased_.front().synchronize();
+        idle_.push_back(std::move(unreleased_.front()));
         unreleased_.pop_front();
         owner_.release();
     }
 }
 
-DeviceRelation ChunkReader::copied_in(const Chunk& chunk, uint32_t slot) {
-    const ChunkLayout at(key_bytes_, widths_, chunk_rows_);
-    const uint8_t* const data = ring_.data(slot);
-    DeviceRelation relation;
-    relation.rows = chunk.rows;
-    relation.key = {data, key_bytes_};
-    copy_column(slot, 0, chunk.key, chunk.key_blocks, chunk.rows, key_bytes_);
-    if (chunk.key_valid != nullptr) {
-        ring_.copy(slot, at.validity, chunk.key_valid, validity_bytes(chunk.rows));
-        relation.key_valid = reinterpret_cast<const uint32_t*>(data + at.validity);
-    }
-    for (size_t c = 0; c < widths_.size(); ++c) {
-        const PackedBlock* const blocks = chunk.column_blocks.empty() ? nullptr : chunk.column_blocks[c];
-        copy_column(slot, at.columns[c], chunk.columns[c], blocks, chunk.rows, widths_[c]);
-        relation.columns.push_back({data + at.columns[c], widths_[c]});
-    }
-    ring_.filled(slot);
-    unreleased_.push_back(slot);
-    return relation;
+// Blocks of packed values begin at multiples of their number.
+bool ChunkReader::has_room(uint64_t rows) const {
+    const uint64_t before = open_.relation.rows;
+    return open_.slot != kNoSlot && before % kPackedValues == 0 && rows <= chunk_rows_ - before;
 }
 
-void ChunkReader::copy_column(uint32_t slot, uint64_t offset, const void* from, const PackedBlock* blocks,
-                              uint64_t rows, uint32_t width) {
+void ChunkReader::open_slot() {
+    open_ = {{}, ring_.take()};
+    const uint8_t* const data = ring_.data(open_.slot);
+    open_.relation.key = {data, key_bytes_};
+    for (size_t c = 0; c < widths_.size(); ++c) {
+        open_.relation.columns.push_back({data + places_.columns[c], widths_[c]});
+    }
+}
+
+void ChunkReader::close_slot() {
+    if (open_.slot == kNoSlot) return;
+    ring_.filled(open_.slot);
+    filled_.push_back(std::exchange(open_, {}));
+    if (filled_.size() == ring_.slots()) partition_oldest();
+}
+
+// The chunk's rows go behind those that the open slot has.
+void ChunkReader::copy_in(const Chunk& chunk) {
+    DeviceRelation& relation = open_.relation;
+    copy_column(relation.rows * key_bytes_, chunk.key, chunk.key_blocks, chunk.rows, key_bytes_);
+    copy_validity(chunk);
+    for (size_t c = 0; c < widths_.size(); ++c) {
+        const PackedBlock* const blocks = chunk.column_blocks.empty() ? nullptr : chunk.column_blocks[c];
+        const uint64_t place = places_.columns[c] + relation.rows * widths_[c];
+        copy_column(place, chunk.columns[c], blocks, chunk.rows, widths_[c]);
+    }
+    ring_.enqueue();
+    relation.rows += chunk.rows;
+    if (idle_.empty()) idle_.emplace_back();
+    unreleased_.push_back(std::move(idle_.back()));
+    idle_.pop_back();
+    unreleased_.back().record(ring_.stream());
+}
+
+// Bits of chunks whose rows all have a key are set as soon as another chunk of the slot has bits.
+void ChunkReader::copy_validity(const Chunk& chunk) {
+    DeviceRelation& relation = open_.relation;
+    const uint64_t before_bytes = validity_bytes(relation.rows);
+    if (chunk.key_valid != nullptr) {
+        if (relation.key_valid == nullptr && before_bytes > 0) {
+            ring_.set(open_.slot, places_.validity, 0xff, before_bytes);
+        }
+        relation.key_valid = reinterpret_cast<const uint32_t*>(ring_.data(open_.slot) + places_.validity);
+        ring_.copy(open_.slot, places_.validity + before_bytes, chunk.key_valid, validity_bytes(chunk.rows));
+    } else if (relation.key_valid != nullptr) {
+        ring_.set(open_.slot, places_.validity + before_bytes, 0xff, validity_bytes(chunk.rows));
+    }
+}
+
+void ChunkReader::copy_column(uint64_t offset, const void* from, const PackedBlock* blocks, uint64_t rows,
+                              uint32_t width) {
     if (blocks == nullptr) {
-        ring_.copy(slot, offset, from, rows * width);
+        ring_.copy(open_.slot, offset, from, rows * width);
     } else {
-        ring_.copy_packed(slot, offset, from, blocks, rows * width, width);
+        ring_.copy_packed(open_.slot, offset, from, blocks, rows * width, width);
     }
 }
 
@@ -108,15 +143,19 @@ void ChunkReader::push(const Chunk& chunk) {
         device_.check_cancelled();
         return;
     }
-    const uint32_t slot = ring_.take();
-    filled_.push_back({copied_in(chunk, slot), slot});
-    if (filled_.size() == ring_.slots()) partition_oldest();
+    if (!has_room(chunk.rows)) {
+        close_slot();
+        open_slot();
+    }
+    copy_in(chunk);
+    if (open_.relation.rows == chunk_rows_) close_slot();
     device_.check_cancelled();
-    // An owner has as many chunks as the ring: it waits for one of them rather than for ever.
-    release(ring_.slots() - 1);
+    // So that their owner fills the others meanwhile.
+    release(unreleased_max_);
 }
 
 uint64_t ChunkReader::finish() {
+    close_slot();
     while (!filled_.empty()) partition_oldest();
     now_->rows = {};  // as prepare() does: they have been used
     const DeviceRelation rest = wants_.rest ? wants_.rest() : DeviceRelation{};

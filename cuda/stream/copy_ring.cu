@@ -218,12 +218,22 @@ void CopyRing::enqueue_together() {
     }
 }
 
-void CopyRing::filled(uint32_t slot) {
+void CopyRing::set(uint32_t slot, uint64_t offset, uint8_t value, uint64_t bytes) {
+    if (offset + bytes > slot_bytes_) throw Error(ErrorCode::kInternal, "a chunk is larger than its slot");
+    device_.make_current();
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(data(slot) + offset, value, bytes, stream_.get()));
+}
+
+void CopyRing::enqueue() {
     if (!packed_.empty()) {
         device_.make_current();
         send_to_device(std::exchange(packed_, {}), stream_.get());
     }
     enqueue_together();
+}
+
+void CopyRing::filled(uint32_t slot) {
+    enqueue();
     slots_[slot].copied.record(stream_.get());
 }
 

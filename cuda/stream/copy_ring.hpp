@@ -54,7 +54,7 @@ class CopyRing {
     uint32_t take();
     uint8_t* data(uint32_t slot) const { return slots_[slot].memory.as<uint8_t>(); }
     void copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
-    // Values that a kernel unpacks, all of a slot at once: `bytes` of them, `width` each.
+    // Values that a kernel unpacks, together with others: `bytes` of them, `width` each.
     void copy_packed(uint32_t slot, uint64_t offset, const void* from, const PackedBlock* blocks, uint64_t bytes,
                      uint32_t width);
     // Copies from memory that stays as it is until the slot has been copied. The copy is enqueued together with others
@@ -64,7 +64,11 @@ class CopyRing {
     // Says whether copies are enqueued together, however large. If not, each one that no kernel takes is a call of its
     // own, and many calls keep the link waiting.
     bool copies_together() const { return can_batch_; }
-    void filled(uint32_t slot);  // enqueues what is left of its copies
+    // Bytes of a slot, all of one value.
+    void set(uint32_t slot, uint64_t offset, uint8_t value, uint64_t bytes);
+    void enqueue();  // what is left of the copies so far
+    // All copies of the slot have been enqueued.
+    void filled(uint32_t slot);
     // Later work on the device's stream waits for the slot's copies, and has read them all when emptied() is called.
     void wait_on_device(uint32_t slot);
     void emptied(uint32_t slot);
@@ -97,7 +101,7 @@ class CopyRing {
     uint32_t next_ = 0;
     uint64_t copied_bytes_ = 0;
     uint64_t unpacked_bytes_ = 0;
-    std::vector<LinkCopy> packed_;  // of the slot that is being filled
+    std::vector<LinkCopy> packed_;  // not enqueued yet
 };
 
 }}  // namespace spillway::cuda::stream

@@ -10,6 +10,9 @@ export interface OutOfCoreGroupSizes {
     readonly chunkRows: number;
     /** Chunks in GPU memory at once. */
     readonly chunkSlots: number;
+    /** As those of joins. */
+    readonly hostChunkRows: number;
+    readonly hostChunkSlots: number;
     /** Partial rows of a page, a key and accumulators each: a power of two. */
     readonly pageRows: number;
     readonly pages: number;

@@ -16,6 +16,9 @@ export interface OutOfCoreSizes {
     readonly chunkRows: number;
     /** Chunks in GPU memory at once. */
     readonly chunkSlots: number;
+    /** Rows of a chunk on its way there, of which several become one, and how many of these pinned memory has. */
+    readonly hostChunkRows: number;
+    readonly hostChunkSlots: number;
     /** Rows of a page, which has rows of the build side alone where path is "staged": a power of two. */
     readonly pageRows: number;
     readonly pages: number;

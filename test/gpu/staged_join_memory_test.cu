@@ -226,6 +226,7 @@ GPU_TEST("staged join: results larger than their buffers, sinks and sources with
             StreamSizes sizes = spilled_sizes(build.host().rows(), 2, resident);
             sizes.chunk_rows = sizes.result_rows = 100;
             sizes.chunk_slots = slots + 1;
+            sizes.host_chunk_slots = slots;
             sizes.result_slots = slots;
             const StagedJoinSpec spec = check.spec(JoinResultKind::kRows, sizes);
             PinnedChunks build_chunks = check.chunks(0, sizes);
@@ -236,8 +237,8 @@ GPU_TEST("staged join: results larger than their buffers, sinks and sources with
             CHECK(sink.blocks() >= check.expected_rows() / 100);
             // A caller that has as many blocks as the join has slots waits for none for ever.
             CHECK(sink.open_most() <= slots);
-            CHECK(build_chunks.held_most() <= sizes.chunk_slots);
-            CHECK(probe_chunks.held_most() <= sizes.chunk_slots);
+            CHECK(build_chunks.held_most() <= slots);
+            CHECK(probe_chunks.held_most() <= slots);
         }
     }
 }

@@ -103,6 +103,30 @@ GPU_TEST("staged join: chunks of one row, of none, of all") {
     empty.all(ample_sizes(0, 3), "chunks without rows alone");
 }
 
+GPU_TEST("staged join: chunks of the host that share a slot, with NULL keys in some of them") {
+    const uint64_t rows = small_or_full(9000, 60'000);
+    const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
+    // Of blocks of 1,024 rows some have no NULL, whether those before and behind them in the slot have one or not.
+    const KeyedRelation build(keys, 8, {4, 8, 1}, test_seed(), 0.0005);
+    const KeyedRelation probe(foreign_keys(keys, 2 * rows, 0.7, test_seed()), 8, {8, 2}, test_seed() + 1, 0.0005);
+    const std::vector<std::vector<uint64_t>> all_cuts = {
+        {1024}, {2048, 1024, 1024}, {3072, 2048}, {1024, 0, 1000, 24}, {4096, 1024, 4096}};
+    for (size_t c = 0; c < all_cuts.size(); ++c) {
+        StagedJoinCheck check(build, probe, {JoinEmit::kPairs, false, true, true});
+        check.cuts[0] = all_cuts[c];
+        check.cuts[1] = all_cuts[(c + 1) % all_cuts.size()];
+        StreamSizes sizes = ample_sizes(rows, 3, 4096);
+        for (const bool packed : {false, true}) {
+            check.packed = packed;
+            const std::string text = (packed ? "packed chunks of kind " : "chunks of kind ") + std::to_string(c);
+            sizes.resident_partitions = kAllResident;
+            check.rows(sizes, text);
+            sizes.resident_partitions = 2;
+            check.sums(sizes, text + ", spilled");
+        }
+    }
+}
+
 GPU_TEST("staged join: every kind, NULL keys, keys that come twice") {
     const uint64_t rows = small_or_full(900, 6000);
     const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());

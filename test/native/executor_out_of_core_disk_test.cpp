@@ -107,7 +107,7 @@ std::string failure_of(bool fails_to_write) {
     spec.result = cuda::JoinResultKind::kCount;
     spec.sizes.radix_bits = 0;
     spec.sizes.resident_partitions = 0;
-    spec.sizes.chunk_rows = spec.sizes.page_rows = 64;
+    spec.sizes.chunk_rows = spec.sizes.host_chunk_rows = spec.sizes.page_rows = 64;
     spec.sizes.pages = 2;
     spec.sizes.disk_block_bytes = 100;
     spec.sizes.disk_blocks = 2;

@@ -92,6 +92,8 @@ inline cuda::StreamSizes decode_stream_sizes(Fields& fields, bool draft) {
     sizes.radix_bits = fields["radixBits"].int32(0, cuda::kFirstPassBitsMax);
     sizes.chunk_rows = fields["chunkRows"].count(draft ? 0 : 64);
     sizes.chunk_slots = static_cast<uint32_t>(fields["chunkSlots"].int32(1, kSlotsMax));
+    sizes.host_chunk_rows = fields["hostChunkRows"].count(draft ? 0 : 64);
+    sizes.host_chunk_slots = static_cast<uint32_t>(fields["hostChunkSlots"].int32(1, kSlotsMax));
     sizes.page_rows = fields["pageRows"].count(least);
     sizes.pages = fields["pages"].count(least);
     sizes.spill_block_bytes = fields["spillBlockBytes"].count(least);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cuda/api/stream_spec.hpp"
 #include "transfer/source.hpp"
 #include "transfer/source_stream.hpp"
 
@@ -16,9 +17,10 @@ struct ChunkInput {
 };
 
 // So many slots serve chunks of an input: a small relation has no use for all.
-inline uint64_t useful_slots(const ChunkInput& input, uint64_t slots, uint64_t chunk_rows) {
-    if (input.stream != nullptr) return slots;
-    return std::min(slots, static_cast<uint64_t>(input.source->rows()) / chunk_rows + 1);
+inline uint64_t useful_slots(const ChunkInput& input, const cuda::StreamSizes& sizes) {
+    if (input.stream != nullptr) return sizes.host_chunk_slots;
+    const uint64_t chunks = static_cast<uint64_t>(input.source->rows()) / sizes.host_chunk_rows + 1;
+    return std::min<uint64_t>(sizes.host_chunk_slots, chunks);
 }
 
 }  // namespace spillway

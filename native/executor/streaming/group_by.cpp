@@ -44,7 +44,7 @@ class OutOfCoreGroup {
           columns_(chunk_columns()),
           spill_(pinned.reserve(pinned_spill_bytes(stage.group.sizes), "groups that the GPU spills")),
           ring_(pinned, ring_slots(), columns_.chunk_bytes(),
-                chunk_header_bytes(columns_, stage.group.sizes.chunk_rows)) {
+                chunk_header_bytes(columns_, stage.group.sizes.host_chunk_rows)) {
         if (sink != nullptr) blocks_.emplace(pinned, result_.form(), *sink, control, pause);
         if (sink == nullptr && stage.key_words > 0) {
             blocks_.emplace(pinned, result_.counted_form(), nowhere_, control, pause);
@@ -56,7 +56,7 @@ class OutOfCoreGroup {
     cuda::StreamReport run() {
         cuda::StreamReport report;
         ResultBlocks* const blocks = blocks_ ? &*blocks_ : nullptr;
-        ChunkFeeder feeder(input_, columns_, ring_, stage_.group.sizes.chunk_rows, budget_, control_, pause_);
+        ChunkFeeder feeder(input_, columns_, ring_, stage_.group.sizes.host_chunk_rows, budget_, control_, pause_);
         run_phase(feeder, blocks, stage_.workers, control_, {}, [&] {
             report = group_by_.run(0, feeder, blocks);
             // The last groups may wait for a reader who needs the memory of both before he reads on.
@@ -94,14 +94,11 @@ class OutOfCoreGroup {
             keys.mode = OutOfCoreKeys::kNumbered;
             keys.null_keys = NullKeys::kEqual;
         }
-        ChunkColumns columns(source, stage_.side, keys, stage_.group.sizes.chunk_rows, texts);
+        ChunkColumns columns(source, stage_.side, keys, stage_.group.sizes.host_chunk_rows, texts);
         source.load_dictionaries(columns.read(), budget_, control_);
         return columns;
     }
-    uint64_t ring_slots() const {
-        return useful_slots(input_, stage_.group.sizes.chunk_slots + uint64_t{cuda::kHostSlots},
-                            stage_.group.sizes.chunk_rows);
-    }
+    uint64_t ring_slots() const { return useful_slots(input_, stage_.group.sizes); }
 
     const ChunkInput input_;
     const OutOfCoreGroupStage& stage_;

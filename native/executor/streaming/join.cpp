@@ -104,7 +104,7 @@ class OutOfCore {
         const ChunkKeys keys{stage_.join.key_bytes, stage_.keys, stage_.null_keys};
         // A text of the probe side counts if the build side has it, which was read before.
         const ChunkTexts texts{&texts_, side == kProbeSide};
-        ChunkColumns columns(source_of(side), stage_.sides[side], keys, stage_.join.sizes.chunk_rows, texts);
+        ChunkColumns columns(source_of(side), stage_.sides[side], keys, stage_.join.sizes.host_chunk_rows, texts);
         source_of(side).load_dictionaries(columns.read(), budget_, control_);
         return columns;
     }
@@ -127,13 +127,10 @@ class OutOfCore {
         }
     }
     uint64_t header_bytes(size_t side) const {
-        return chunk_header_bytes(columns_[side], stage_.join.sizes.chunk_rows);
+        return chunk_header_bytes(columns_[side], stage_.join.sizes.host_chunk_rows);
     }
     uint64_t ring_slots() const {
-        const uint64_t slots = stage_.join.sizes.chunk_slots + uint64_t{cuda::kHostSlots};
-        const auto useful = [&](size_t side) {
-            return useful_slots(inputs_[side], slots, stage_.join.sizes.chunk_rows);
-        };
+        const auto useful = [&](size_t side) { return useful_slots(inputs_[side], stage_.join.sizes); };
         return std::max(useful(kBuildSide), useful(kProbeSide));
     }
     Source& source_of(size_t side) const { return *inputs_[side].source; }
@@ -141,7 +138,7 @@ class OutOfCore {
     // One side is read.
     template <class Use>
     void phase(size_t side, Use use) {
-        ChunkFeeder feeder(inputs_[side], columns_[side], ring_, stage_.join.sizes.chunk_rows, budget_, control_,
+        ChunkFeeder feeder(inputs_[side], columns_[side], ring_, stage_.join.sizes.host_chunk_rows, budget_, control_,
                            pause_);
         // Those who will deliver have nothing to do before the first rows of the result are there.
         const PhaseHooks hooks{[&] {

@@ -68,7 +68,7 @@ class TreeRun {
     const OutOfCoreOperator& root() const { return operator_of(tree_.root()); }
     const ChunkInput& input_of(const TreeFlow& flow) const { return inputs_[static_cast<size_t>(flow.source)]; }
     Source& source_of(const TreeFlow& flow) const { return *input_of(flow).source; }
-    uint64_t chunk_rows(const TreeFlow& flow) const { return sizes_of(operator_of(flow.steps[0])).chunk_rows; }
+    const cuda::StreamSizes& sizes(const TreeFlow& flow) const { return sizes_of(operator_of(flow.steps[0])); }
 
     // Has the root's last input a key?
     bool has_keys() const {
@@ -81,7 +81,7 @@ class TreeRun {
         for (const TreeFlow& flow : tree_.flows) {
             const ChunkKeys keys{key_bytes_of(operator_of(flow.steps[0]))};
             // Rows without a partner may come out, so that each text needs a number.
-            made.emplace_back(source_of(flow), flow.side, keys, chunk_rows(flow), ChunkTexts{&texts_});
+            made.emplace_back(source_of(flow), flow.side, keys, sizes(flow).host_chunk_rows, ChunkTexts{&texts_});
             source_of(flow).load_dictionaries(made.back().read(), budget_, control_);
         }
         return made;
@@ -124,8 +124,7 @@ class TreeRun {
     uint64_t ring_slots() const {
         uint64_t slots = 0;
         for (const TreeFlow& flow : tree_.flows) {
-            const uint64_t wanted = sizes_of(operator_of(flow.steps[0])).chunk_slots + uint64_t{cuda::kHostSlots};
-            slots = std::max(slots, useful_slots(input_of(flow), wanted, chunk_rows(flow)));
+            slots = std::max(slots, useful_slots(input_of(flow), sizes(flow)));
         }
         return slots;
     }
@@ -138,7 +137,7 @@ class TreeRun {
     uint64_t header_bytes() const {
         uint64_t bytes = 0;
         for (size_t flow = 0; flow < columns_.size(); ++flow) {
-            bytes = std::max(bytes, chunk_header_bytes(columns_[flow], chunk_rows(tree_.flows[flow])));
+            bytes = std::max(bytes, chunk_header_bytes(columns_[flow], sizes(tree_.flows[flow]).host_chunk_rows));
         }
         return bytes;
     }
@@ -209,7 +208,8 @@ class TreeRun {
         const TreeFlow& flow = tree_.flows[number];
         const bool last = number + 1 == tree_.flows.size();
         ResultBlocks* const blocks = last && blocks_ ? &*blocks_ : nullptr;
-        ChunkFeeder feeder(input_of(flow), columns_[number], ring_, chunk_rows(flow), budget_, control_, pause_);
+        ChunkFeeder feeder(input_of(flow), columns_[number], ring_, sizes(flow).host_chunk_rows, budget_, control_,
+                           pause_);
         const PhaseHooks hooks{[&] { load_held(); }, [&] { wake_held(); }};
         run_phase(feeder, blocks, tree_.workers, control_, hooks, [&] {
             run_steps(flow, feeder, blocks);

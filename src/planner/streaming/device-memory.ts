@@ -8,10 +8,11 @@ import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stag
 /** Sizes of other memory and of disks, which take no GPU memory. */
 const onHost = { spillBlockBytes: 0, peerBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 };
 const none = { radixBits: 0, chunkRows: 0, chunkSlots: 1, pageRows: 0, pages: 0, resultRows: 0, resultSlots: 1 };
+const noHostChunks = { hostChunkRows: 0, hostChunkSlots: 1 };
 
 /** Sizes of joins and of group-bys of which nothing is chosen. */
-export const noSizes: OutOfCoreSizes = { ...none, ...onHost, residentPartitions: 0, filterWords: 0 };
-const noGroupSizes: OutOfCoreGroupSizes = { ...none, ...onHost, mergeRows: 0, preAggregation: "auto" };
+export const noSizes: OutOfCoreSizes = { ...none, ...noHostChunks, ...onHost, residentPartitions: 0, filterWords: 0 };
+const noGroupSizes: OutOfCoreGroupSizes = { ...none, ...noHostChunks, ...onHost, mergeRows: 0, preAggregation: "auto" };
 
 /** What is made for a key the first time it is asked for. */
 function remembered<T>(known: Map<string, T>, key: string, make: () => T): T {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Knobs } from "../../model/debug-knobs.js";
 import { deviceConstants } from "../../model/device-constants.js";
-import { mebibyte } from "../../model/sizes.js";
+import { mebibyte, powerOfTwoAtLeast } from "../../model/sizes.js";
 import type { OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 
 // Measured are these sizes in joins by copy engines. Group-bys have the same, which no run of their own has shown yet.
@@ -17,6 +17,14 @@ export const chunkRowsSmall = 2 ** 18;
 export const chunkRowsLeast = 2 ** 14;
 /** A chunk is on its way before the first one is computed on: of 32, that is 3 %. */
 export const chunksMin = 32;
+
+/**
+ * Chunks on their way from workers to the GPU, all of them together: what is packed has not left the processor's cache
+ * when the link reads it. Sixteen workers packed columns of two int64 at 79 GB/s into memory that was used again after
+ * 64 MiB, at 63 after 256 MiB and 51 after 1 GiB (32 MiB of it had 78; host of an H200, cache of 300 MiB, 2026-11-29).
+ */
+const hostChunkBytesMax = 8 * mebibyte;
+const hostChunkSlotsGood = 8;
 
 /** Chunks and blocks of result rows take no larger share of the host's budget, where that can be helped. */
 export const ringShare = 1 / 4;
@@ -47,20 +55,50 @@ export function pagedRows(rows: number, { guessed = false }: Pick<SizeLimits, "g
     return guessed ? rows * guessedRowsFactor : rows;
 }
 
+export type HostChunks = Pick<OutOfCoreSizes, "hostChunkRows" | "hostChunkSlots">;
+
+/** Chunks that kernels read where they lie are as large as those that they become. */
+export function wholeHostChunks({
+    chunkRows,
+    chunkSlots
+}: Pick<OutOfCoreSizes, "chunkRows" | "chunkSlots">): HostChunks {
+    return { hostChunkRows: chunkRows, hostChunkSlots: chunkSlots + hostSlots };
+}
+
+/** Equal parts of a chunk, as many as a power of two, each of whole blocks of packed values. */
+export function hostChunksOf(sizes: Pick<OutOfCoreSizes, "chunkRows" | "chunkSlots">, rowBytes: number): HostChunks {
+    let parts = powerOfTwoAtLeast((sizes.chunkRows * rowBytes) / hostChunkBytesMax);
+    while (parts > 1 && sizes.chunkRows % (parts * chunkRowsLeast) !== 0) parts /= 2;
+    if (parts <= 1) return wholeHostChunks(sizes);
+    return { hostChunkRows: sizes.chunkRows / parts, hostChunkSlots: hostChunkSlotsGood };
+}
+
 /** Pinned memory of the host for rows on their way. */
 export interface Rings {
     readonly chunks: number;
     readonly results: number;
 }
 
-/** `chunkBytes` and `resultBytes`: of the largest chunk, and of a block of result rows. */
+/** Columns of a chunk begin at multiples of 256 bytes. */
+const chunkGapBytes = 256 * (deviceConstants.rowColumnsMax + 2);
+
+/** Bytes of a chunk on its way, by those of a whole one. */
+export function hostChunkBytes(
+    { chunkRows, hostChunkRows }: Pick<OutOfCoreSizes, "chunkRows" | "hostChunkRows">,
+    chunkBytes: number
+): number {
+    if (hostChunkRows === chunkRows) return chunkBytes;
+    return Math.ceil((chunkBytes * hostChunkRows) / chunkRows) + chunkGapBytes;
+}
+
+/** `hostBytes` and `resultBytes`: of the largest chunk on its way, and of a block of result rows. */
 export function ringsOf(
-    sizes: Pick<OutOfCoreSizes, "chunkSlots" | "resultSlots">,
-    chunkBytes: number,
+    sizes: Pick<OutOfCoreSizes, "hostChunkSlots" | "resultSlots">,
+    hostBytes: number,
     resultBytes: number
 ): Rings {
     return {
-        chunks: (sizes.chunkSlots + hostSlots) * chunkBytes,
+        chunks: sizes.hostChunkSlots * hostBytes,
         results: (sizes.resultSlots + hostSlots) * resultBytes
     };
 }

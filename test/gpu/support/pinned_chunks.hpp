@@ -13,6 +13,7 @@
 #include "gpu_test.hpp"
 #include "stream/stream_operator.hpp"
 #include "support/host_table.hpp"
+#include "support/packed_reference.hpp"
 
 // Inputs and results of joins beyond GPU memory as chunks and blocks of pinned host memory.
 namespace spillway::gpu_test {
@@ -42,7 +43,8 @@ constexpr int kSpoiled = 0xdd;
 class PinnedChunks final : public cuda::ChunkSource {
   public:
     // cuts: rows of the chunks, over and over; 0 is a chunk without rows.
-    PinnedChunks(const HostTable& table, const std::vector<uint64_t>& cuts) : memory_(bytes_of(table, cuts)) {
+    PinnedChunks(const HostTable& table, const std::vector<uint64_t>& cuts, bool packed = false)
+        : packed_(packed), memory_(bytes_of(table, cuts, packed)) {
         uint64_t first = 0;
         for (size_t cut = 0; first < table.rows() || (cut < cuts.size() && cuts[cut] == 0); ++cut) {
             const uint64_t rows = std::min(cuts[cut % cuts.size()], table.rows() - first);
@@ -85,7 +87,7 @@ class PinnedChunks final : public cuda::ChunkSource {
         uint64_t end;
     };
 
-    static uint64_t bytes_of(const HostTable& table, const std::vector<uint64_t>& cuts) {
+    static uint64_t bytes_of(const HostTable& table, const std::vector<uint64_t>& cuts, bool packed) {
         if (std::all_of(cuts.begin(), cuts.end(), [](uint64_t rows) { return rows == 0; })) {
             fail("chunks without rows hold no table", __FILE__, __LINE__);
         }
@@ -94,7 +96,9 @@ class PinnedChunks final : public cuda::ChunkSource {
         for (const HostColumn& column : table.columns) row_bytes += column.width;
         for (const uint64_t rows : cuts) least = rows == 0 ? least : std::min(least, rows);
         const uint64_t chunks = (table.rows() / least + 2) * cuts.size();
-        return table.rows() * row_bytes + chunks * (4 + 16 * (table.columns.size() + 1));
+        const uint64_t block_bytes = kPackedAlign + cuda::kPackedValues * row_bytes;  // of blocks that are not full
+        const uint64_t packed_bytes = packed ? chunks * (table.columns.size() + 1) * block_bytes : 0;
+        return table.rows() * (row_bytes + 1) + packed_bytes + chunks * (4 + 32 * (table.columns.size() + 1));
     }
 
     // Columns begin at multiples of their width, as slices of larger arrays do, and no better.
@@ -112,12 +116,22 @@ class PinnedChunks final : public cuda::ChunkSource {
         for (size_t c = 0; c < table.columns.size(); ++c) {
             const HostColumn& column = table.columns[c];
             void* data = nullptr;  // a chunk without rows points at nothing
-            if (rows > 0) {
+            const cuda::PackedBlock* blocks = nullptr;
+            if (rows > 0 && packed_) {
+                data = place(round_up(rows, cuda::kPackedValues) * column.width, kPackedAlign);
+                auto* const told = static_cast<cuda::PackedBlock*>(
+                    place(packed_blocks(column.width, rows) * sizeof(cuda::PackedBlock), sizeof(cuda::PackedBlock)));
+                pack_reference(column.bytes.data() + first * column.width, column.width, rows,
+                               static_cast<uint8_t*>(data), told);
+                blocks = told;
+            } else if (rows > 0) {
                 data = place(rows * column.width, column.width);
                 std::memcpy(data, column.bytes.data() + first * column.width, rows * column.width);
             }
             if (c > 0) placed.chunk.columns.push_back(data);
             if (c == 0) placed.chunk.key = data;
+            if (c > 0 && packed_) placed.chunk.column_blocks.push_back(blocks);
+            if (c == 0) placed.chunk.key_blocks = blocks;
         }
         placed.chunk.key_valid = validity(table.columns[0], first, rows);
         placed.end = used_bytes_;
@@ -140,6 +154,10 @@ class PinnedChunks final : public cuda::ChunkSource {
         return static_cast<const uint32_t*>(data);
     }
 
+    static constexpr uint64_t kPackedAlign = 64;
+    static uint64_t round_up(uint64_t rows, uint64_t to) { return (rows + to - 1) / to * to; }
+
+    const bool packed_;
     PinnedBytes memory_;
     uint64_t used_bytes_ = 0;
     std::vector<uint8_t> image_;

@@ -108,6 +108,7 @@ class StagedJoinCheck {
 
     // Rows of the chunks of the build and the probe side, over and over; empty: as many as the sizes allow.
     std::vector<uint64_t> cuts[2];
+    bool packed = false;  // values of chunks cross the link packed
 
     uint64_t expected_rows() const { return expected_.rows(); }
     const HostTable& expected() const { return expected_; }
@@ -159,7 +160,7 @@ class StagedJoinCheck {
     }
     PinnedChunks chunks(int side, const StreamSizes& sizes) const {
         const std::vector<uint64_t> whole = {sizes.chunk_rows};
-        return PinnedChunks((side == 0 ? build_ : probe_).host(), cuts[side].empty() ? whole : cuts[side]);
+        return PinnedChunks((side == 0 ? build_ : probe_).host(), cuts[side].empty() ? whole : cuts[side], packed);
     }
     CollectingSink sink() const {
         std::vector<uint32_t> widths;
@@ -241,7 +242,8 @@ class StagedJoinCheck {
         if (spec.result == JoinResultKind::kRows) {
             for (const HostColumn& column : expected_.columns) result_bytes += column.bytes.size();
         }
-        CHECK(report.h2d_bytes >= input_bytes);
+        CHECK(report.h2d_bytes + report.saved_bytes >= input_bytes);
+        CHECK(packed || report.saved_bytes == 0);
         CHECK(report.d2h_bytes >= result_bytes + report.spilled_bytes[0] + report.spilled_bytes[1]);
         CHECK(report.spilled_rows[0] <= report.rows[0]);
         CHECK(report.spilled_rows[1] <= report.rows[1]);

@@ -35,7 +35,7 @@ void Stream::read(int input, const SourceCalls& source, uint32_t key_bytes, cons
     };
     for (;;) {
         check(gpu_);
-        if (taken.size() == sizes_.chunk_slots) use_oldest();
+        while (taken.size() > sizes_.host_chunk_slots / 2) use_oldest();
         Chunk chunk;
         if (call_back([&] { return source.next(source.context, &chunk); }) == 0) break;
         if (chunk.rows > sizes_.chunk_rows || chunk.columns.size() != widths.size()) {

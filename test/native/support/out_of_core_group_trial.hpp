@@ -45,6 +45,8 @@ inline OutOfCoreGroupStage means_of_numbers() {
     cuda::StreamSizes& sizes = stage.group.sizes;
     sizes.radix_bits = 3;
     sizes.chunk_rows = 192;
+    sizes.host_chunk_rows = 64;
+    sizes.host_chunk_slots = 8;
     sizes.page_rows = 64;
     sizes.pages = 4;
     sizes.merge_rows = 512;

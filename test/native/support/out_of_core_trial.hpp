@@ -82,6 +82,8 @@ inline OutOfCoreStage inner_join() {
     cuda::StreamSizes& sizes = stage.join.sizes;
     sizes.radix_bits = 3;
     sizes.chunk_rows = 192;
+    sizes.host_chunk_rows = 192;
+    sizes.host_chunk_slots = 5;
     sizes.page_rows = 64;
     sizes.pages = 64;
     sizes.resident_partitions = 4;

@@ -25,7 +25,17 @@ const { runTreeOutOfCore } = binding as unknown as {
 };
 
 const sizes = {
-    ...{ radixBits: 2, chunkRows: 64, chunkSlots: 3, pageRows: 64, pages: 64, resultRows: 64, resultSlots: 2 },
+    ...{
+        radixBits: 2,
+        chunkRows: 64,
+        chunkSlots: 3,
+        hostChunkRows: 64,
+        hostChunkSlots: 5,
+        pageRows: 64,
+        pages: 64,
+        resultRows: 64,
+        resultSlots: 2
+    },
     ...{ spillBlockBytes: 4096, peerBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 }
 };
 

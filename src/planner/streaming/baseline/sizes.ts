@@ -14,7 +14,8 @@ import {
     chunksMin,
     pinnedBytes,
     resultSlots,
-    ringShare
+    ringShare,
+    wholeHostChunks
 } from "../sizes.js";
 
 /** Chunks in GPU memory of joins that stream past a table: one is copied while the other is joined. */
@@ -49,6 +50,7 @@ function memoryOf(
 function streamedSizes(chunkRows: number): OutOfCoreSizes {
     return {
         ...{ radixBits: 0, chunkRows, resultRows: chunkRows, chunkSlots: streamedChunks, resultSlots },
+        ...wholeHostChunks({ chunkRows, chunkSlots: streamedChunks }),
         ...{ pageRows: 1, pages: 1, residentPartitions: 0, spillBlockBytes: 1, spillBytes: 0 },
         ...{ peerBytes: 0, diskBlockBytes: 0, diskBlocks: 0, filterWords: 0 }
     };
@@ -160,7 +162,8 @@ function keptPartitions({ buildRows, debug }: SizeRequest, { radixBits, pageRows
 function cpuPartitionedSizes(request: SizeRequest): BaselineSizes {
     const algorithm = "cpu-partitioned";
     const { memory, buildRows, probeRows, hostBytes } = request;
-    const paged = chooseSizes(request);
+    const chosen = chooseSizes(request);
+    const paged = { ...chosen, ...wholeHostChunks(chosen) };
     const residentPartitions = keptPartitions(request, paged);
     const staged = { ...paged, residentPartitions, diskBlockBytes: 0, diskBlocks: 0 };
     const bytes = Math.ceil(partitionedBytes(memory, { build: buildRows, probe: probeRows }) * partitionedSlack);

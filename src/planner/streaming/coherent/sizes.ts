@@ -8,7 +8,7 @@ import { noSizes, type JoinMemory } from "../device-memory.js";
 import { joinedPartitionBytes, sortedPartitionBytes } from "../shared-memory.js";
 import { ringBytes } from "../join/sizes.js";
 import { bitsOfPartitions, radixBitsMax, radixBitsMin } from "../radix-bits.js";
-import { chunkRowsLeast, pinnedBytes, resultSlots, ringShare, type SizeLimits } from "../sizes.js";
+import { chunkRowsLeast, pinnedBytes, resultSlots, ringShare, wholeHostChunks, type SizeLimits } from "../sizes.js";
 import { coherentMemory, coherentRowBytes, type CoherentRequest } from "./memory.js";
 
 /** The smallest page that GPU and host memory are taken in. */
@@ -124,6 +124,7 @@ function sizesOf(request: CoherentSizeRequest): { sizes: OutOfCoreSizes; told: C
     const withChunks = (chunkRows: number): OutOfCoreSizes => ({
         ...base,
         chunkRows,
+        ...wholeHostChunks({ ...base, chunkRows }),
         resultRows: chooseResultRows(memory, chunkRows, limitBytes)
     });
     const pinned = (rows: number): number => pinnedBytes(ringBytes(memory, withChunks(rows)));

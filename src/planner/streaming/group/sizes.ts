@@ -14,6 +14,8 @@ import {
     chunkSlots,
     chunksMin,
     pagedRows,
+    hostChunkBytes,
+    hostChunksOf,
     pinnedBytes,
     resultSlots,
     ringShare,
@@ -60,7 +62,12 @@ export interface GroupSizeRequest extends SizeLimits {
 
 export function groupRingBytes(memory: GroupMemory, sizes: OutOfCoreGroupSizes): Rings {
     const { chunkBytes, resultBytes } = memory.of(sizes);
-    return ringsOf(sizes, chunkBytes, resultBytes);
+    return ringsOf(sizes, hostChunkBytes(sizes, chunkBytes), resultBytes);
+}
+
+/** Bytes of a row as it comes, of so many rows that no column of theirs is rounded up. */
+function chunkRowBytes(memory: GroupMemory): number {
+    return memory.chunkBytes(2 ** 20) / 2 ** 20;
 }
 
 /** Partial rows that pages have to hold if none of them leaves. */
@@ -86,17 +93,18 @@ function choosePageRows({ memory, limitBytes }: GroupSizeRequest, chunkRows: num
     return chunkRows === undefined ? good : clamp(powerOfTwoAtMost(chunkRows), pageRowsMin, good);
 }
 
-function withChunks(sizes: OutOfCoreGroupSizes, chunkRows: number): OutOfCoreGroupSizes {
+function withChunks(memory: GroupMemory, sizes: OutOfCoreGroupSizes, chunkRows: number): OutOfCoreGroupSizes {
     const mergeRows = Math.max(sizes.mergeRows, chunkRows, sizes.pageRows);
-    return { ...sizes, chunkRows, mergeRows, resultRows: chunkRows };
+    const made = { ...sizes, chunkRows, mergeRows, resultRows: chunkRows };
+    return { ...made, ...hostChunksOf(made, chunkRowBytes(memory)) };
 }
 
 function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
     const { memory, rows: inputRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
-    const taken = (rows: number): number => memory.of(withChunks(sizes, rows)).deviceBytes;
-    const pinned = (rows: number): number => pinnedBytes(groupRingBytes(memory, withChunks(sizes, rows)));
-    const widest = Math.max(memory.rowBytes, memory.chunkBytes(2 ** 20) / 2 ** 20);
+    const taken = (rows: number): number => memory.of(withChunks(memory, sizes, rows)).deviceBytes;
+    const pinned = (rows: number): number => pinnedBytes(groupRingBytes(memory, withChunks(memory, sizes, rows)));
+    const widest = Math.max(memory.rowBytes, chunkRowBytes(memory));
     const most = powerOfTwoAtMost(chunkBytesMax / widest);
     let rows = clamp(powerOfTwoAtMost(inputRows / chunksMin), chunkRowsSmall, most);
     while (rows > chunkRowsGood && taken(rows) > limitBytes * chunksShare) rows /= 2;
@@ -177,10 +185,11 @@ function sizesWith(request: GroupSizeRequest, radixBits: number): OutOfCoreGroup
         pageRows: choosePageRows(request, request.debug.chunkRows),
         chunkSlots: request.piped === true ? chunkSlotsLeast : chunkSlots,
         ...{ resultSlots, chunkRows: 0, resultRows: 0, pages: 0, mergeRows: 0 },
+        ...{ hostChunkRows: 0, hostChunkSlots: 0 },
         ...{ spillBlockBytes: 0, peerBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         preAggregation: "auto"
     };
-    sizes = withChunks(sizes, chooseChunkRows(request, sizes));
+    sizes = withChunks(request.memory, sizes, chooseChunkRows(request, sizes));
     sizes = { ...sizes, mergeRows: chooseMergeRows(request, sizes) };
     return { ...sizes, pages: choosePages(request, sizes) };
 }

@@ -13,6 +13,8 @@ import {
     chunkRowsSmall,
     chunkSlots,
     chunksMin,
+    hostChunkBytes,
+    hostChunksOf,
     pagedRows,
     pinnedBytes,
     resultSlots,
@@ -53,7 +55,7 @@ export interface SizeRequest extends SizeLimits {
 export function ringBytes(memory: JoinMemory, sizes: OutOfCoreSizes): Rings {
     const { chunkBytes, resultBytes } = memory.of(sizes);
     const result = memory.shape.result === "rows" ? resultBytes : 0;
-    return ringsOf(sizes, Math.max(chunkBytes.build, chunkBytes.probe), result);
+    return ringsOf(sizes, hostChunkBytes(sizes, Math.max(chunkBytes.build, chunkBytes.probe)), result);
 }
 
 function radixBitsOf({ memory, buildRows, limitBytes, blockBytes, debug }: SizeRequest): RadixBits {
@@ -62,8 +64,9 @@ function radixBitsOf({ memory, buildRows, limitBytes, blockBytes, debug }: SizeR
     return radixBitsFor(wanted, limitBytes, debug.radixBits);
 }
 
-function withChunks(sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
-    return { ...sizes, chunkRows, resultRows: chunkRows };
+function withChunks({ memory }: Pick<SizeRequest, "memory">, sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
+    const made = { ...sizes, chunkRows, resultRows: chunkRows };
+    return { ...made, ...hostChunksOf(made, memory.widestRowBytes) };
 }
 
 /** The rest of the limit, or what all partitions need when their last pages are almost empty. */
@@ -99,9 +102,9 @@ function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { memory, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
     const { widestRowBytes } = memory;
-    const takenWith = (rows: number): number => memory.of(withChunks(sizes, rows)).deviceBytes;
-    const pinned = (rows: number): number => pinnedBytes(ringBytes(memory, withChunks(sizes, rows)));
-    const timeWith = (rows: number): number => chunksMs(request, withPages(request, withChunks(sizes, rows)));
+    const takenWith = (rows: number): number => memory.of(withChunks(request, sizes, rows)).deviceBytes;
+    const pinned = (rows: number): number => pinnedBytes(ringBytes(memory, withChunks(request, sizes, rows)));
+    const timeWith = (rows: number): number => chunksMs(request, withPages(request, withChunks(request, sizes, rows)));
     const bytesOfMany = ((buildRows + probeRows) * widestRowBytes) / manyChunks;
     const most = powerOfTwoAtMost(clamp(bytesOfMany, chunkBytesMax, manyChunkBytesMax) / widestRowBytes);
     let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
@@ -109,7 +112,7 @@ function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
         takenWith(count) <= limitBytes * share && pinned(count) <= hostBytes * ringShare;
     while (rows > chunkRowsLeast && !fits(rows, 1 / 2)) rows /= 2;
     let best = rows;
-    const cutsPartitions = probeReads(buildRows, withPages(request, withChunks(sizes, rows)), memory) > 1;
+    const cutsPartitions = probeReads(buildRows, withPages(request, withChunks(request, sizes, rows)), memory) > 1;
     for (let more = 2 * rows; cutsPartitions && more <= most && fits(more, chunkShareMax); more *= 2) {
         const ms = attempt(() => timeWith(more));
         if (ms instanceof NotOnDevice) break;
@@ -181,10 +184,11 @@ function sizesWith(request: SizeRequest, radixBits: number): OutOfCoreSizes {
         radixBits,
         pageRows: pageRowsFor(request.limitBytes, request.memory.rowBytes.build),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, residentPartitions: 0 },
+        ...{ hostChunkRows: 0, hostChunkSlots: 0 },
         ...{ spillBlockBytes: 0, peerBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         filterWords: request.filter.words
     };
-    return withPages(request, withChunks(sizes, chooseChunkRows(request, sizes)));
+    return withPages(request, withChunks(request, sizes, chooseChunkRows(request, sizes)));
 }
 
 /** As few partitions as may be, or more where the index has no room for one of them and that costs less. */

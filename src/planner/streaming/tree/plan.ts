@@ -10,11 +10,18 @@ import { defaultPolicy } from "../../policy.js";
 import { gatherNs, heldBytes } from "../join/gather.js";
 import { freeHostBytes, hostShare, isKept, tablesFactor } from "../host-memory.js";
 import { fillingOf, isPacked, outOfCoreStartMs, type Filling } from "../link.js";
-import { ringsOf } from "../sizes.js";
+import { hostChunkBytes, ringsOf } from "../sizes.js";
 import { spilledTo } from "../spill.js";
 import { flowBytes, predictTree } from "./predict.js";
 import { treeLayout, type TreeLayout } from "./row-layout.js";
-import { chooseTreeSizes, mostTreeHostBytes, treeDeviceBytes, type SizedOperator, type TreeFacts } from "./sizes.js";
+import {
+    chooseTreeSizes,
+    mostTreeHostBytes,
+    treeDeviceBytes,
+    type SizedOperator,
+    type TreeFacts,
+    type TreeSizes
+} from "./sizes.js";
 
 /** The operators of a tree, and what is known of them before anything is decided; throws NotOnDevice. */
 function factsOf(query: PlanQuery) {
@@ -73,14 +80,23 @@ export function treeHostBytes(query: PlanQuery, limitBytes: number): number {
     return Math.ceil((mostTreeHostBytes(facts, limitBytes) + heldBytesOf(tree, query.root)) / hostShare);
 }
 
+const sizesOf = ({ sized }: SizedOperator): TreeSizes => (sized.kind === "join" ? sized.join : sized.group).sizes;
+
 /** Pinned memory for chunks of the flow that has the largest ones, and for rows of the result. */
 function ringBytes({ flows }: TreeFacts, all: readonly SizedOperator[]) {
-    const chunkBytes = flows.map(
-        ({ steps: [first] }) => all[first?.operator ?? -1]?.chunkBytes[first?.input ?? 0] ?? 0
-    );
+    const chunks = flows.map(({ steps: [first] }) => {
+        const operator = all[first?.operator ?? -1];
+        if (operator === undefined) return { slots: 0, bytes: 0 };
+        const sizes = sizesOf(operator);
+        return {
+            slots: sizes.hostChunkSlots,
+            bytes: hostChunkBytes(sizes, operator.chunkBytes[first?.input ?? 0] ?? 0)
+        };
+    });
     const [root] = all as [SizedOperator];
-    const { sizes } = root.sized.kind === "join" ? root.sized.join : root.sized.group;
-    return ringsOf(sizes, Math.max(...chunkBytes), root.resultBytes);
+    const hostChunkSlots = Math.max(...chunks.map(({ slots }) => slots));
+    const hostBytes = Math.max(...chunks.map(({ bytes }) => bytes));
+    return ringsOf({ ...sizesOf(root), hostChunkSlots }, hostBytes, root.resultBytes);
 }
 
 function algorithmText(all: readonly SizedOperator[], predicted: OutOfCoreTreePrediction): string {
