@@ -185,7 +185,8 @@ void SliceReader::read_children(const Slice& slice, int64_t row, int64_t rows, N
 void SliceReader::read(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
     const ColumnType& type = *slice.plan.type;
     const size_t children = slice.plan.children.size();
-    view.type = slice.plan.shown;
+    // All readers of the source count the references to one type: small batches would wait for its counter.
+    if (view.type != slice.plan.shown) view.type = slice.plan.shown;
     view.length = slice.rows;
     // Sizes settle with the first slice; later calls change nothing here.
     if (view.children.size() != children) view.children.resize(children);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "base/checked_size.hpp"
 #include "transfer/batch_cursor.hpp"
@@ -15,6 +16,8 @@ void check_loaded(const NodePlan& plan, const SourceParts& parts) {
     for (const NodePlan& child : plan.children) check_loaded(child, parts);
 }
 
+constexpr uint64_t kToldBytes = 1 << 20;
+
 }  // namespace
 
 struct SourceReader::State {
@@ -29,6 +32,8 @@ struct SourceReader::State {
           control(job),
           cursor(spec, source_parts, budget),
           slices(source_parts, cursor, budget, structure) {}
+    ~State() { tell_bytes(); }
+    State(const State&) = delete;
 
     // The batch, which must have these rows.
     const BatchPosition& at(int64_t batch, int64_t row, int64_t rows) {
@@ -37,6 +42,13 @@ struct SourceReader::State {
         SPILLWAY_CHECK(row >= 0 && rows >= 0 && row <= batch_rows && rows <= batch_rows - row);
         return cursor.at(batch);
     }
+
+    // The job's counter is that of all readers: those of small batches would wait for each other.
+    void count_bytes(uint64_t bytes) {
+        untold_bytes += bytes;
+        if (untold_bytes >= kToldBytes) tell_bytes();
+    }
+    void tell_bytes() { control.bytes_in.fetch_add(std::exchange(untold_bytes, 0), std::memory_order_relaxed); }
 
     uint64_t bytes(const BatchPosition& batch, int64_t row, int64_t rows) {
         uint64_t total = 0;
@@ -54,6 +66,7 @@ struct SourceReader::State {
     std::vector<Column> columns;
     std::vector<ColumnView> views;
     int64_t row_bits = 0;  // -1: differs from row to row
+    uint64_t untold_bytes = 0;
 };
 
 SourceReader::SourceReader(const Source& source, std::vector<int32_t> columns, MemoryBudget& budget,
@@ -85,7 +98,7 @@ const std::vector<ColumnView>& SourceReader::read(int64_t batch, int64_t row, in
             throw corrupt_batch(position, plan.name, "is declared non-nullable but has NULLs");
         }
     }
-    state.control.bytes_in.fetch_add(state.slices.take_bytes_read(), std::memory_order_relaxed);
+    state.count_bytes(state.slices.take_bytes_read());
     return state.views;
 }
 
