@@ -76,8 +76,10 @@ struct SourceCalls {
 // Where result rows go; called as SourceCalls.
 struct SinkCalls {
     void* context = nullptr;
-    // Pinned memory for so many rows, a pointer per column of the output. 0; -1: it failed.
-    int32_t (*open)(void* context, uint64_t rows, void** columns) = nullptr;
+    // Pinned memory for so many rows, a pointer per column of the output. Columns that get a pointer to blocks, too,
+    // have their values packed by the GPU: room for them in whole blocks, which begins at a multiple of 64 bytes, and
+    // where to put the blocks. 0; -1: it failed.
+    int32_t (*open)(void* context, uint64_t rows, void** columns, PackedBlock** blocks) = nullptr;
     // The rows of the oldest open() that was not closed yet are there. Not called any more after an error.
     void (*close)(void* context) = nullptr;
 };
@@ -111,8 +113,8 @@ struct StreamSizes {
     // Chunks as the host lends them, and how many it has: operators join several to one of chunk_rows.
     uint64_t host_chunk_rows = 0;
     uint32_t host_chunk_slots = 5;
-    uint64_t page_rows = 0;    // of a page of build rows, or of partial rows: a power of two
-    uint64_t pages = 0;        // for such rows, in device memory
+    uint64_t page_rows = 0;  // of a page of build rows, or of partial rows: a power of two
+    uint64_t pages = 0;      // for such rows, in device memory
     // Joins: partitions of the build side that begin in device memory; more are spilled when pages run out.
     uint32_t resident_partitions = ~0U;
     uint32_t result_slots = 2;
@@ -325,12 +327,13 @@ struct StagedGroupBySpec {
 // What an operator did; times are on the caller's clock. What an operator does not have is 0. Rows that come from
 // another operator on the GPU, or go to one, are no bytes into the device or out of it.
 struct StreamReport {
-    uint64_t rows[2] = {};      // of each input
-    uint64_t result_rows = 0;   // or groups
-    uint64_t dropped_rows = 0;  // probe rows that the filter kept out, with those that have no key
-    uint64_t h2d_bytes = 0;     // into the device: chunks, spilled rows that came back
-    uint64_t saved_bytes = 0;   // of chunks, that did not cross the link since their values were packed
-    uint64_t d2h_bytes = 0;     // out of it: spilled rows, result rows
+    uint64_t rows[2] = {};            // of each input
+    uint64_t result_rows = 0;         // or groups
+    uint64_t dropped_rows = 0;        // probe rows that the filter kept out, with those that have no key
+    uint64_t h2d_bytes = 0;           // into the device: chunks, spilled rows that came back
+    uint64_t saved_bytes = 0;         // of chunks, that did not cross the link since their values were packed
+    uint64_t d2h_bytes = 0;           // out of it: spilled rows, result rows as they are
+    uint64_t result_saved_bytes = 0;  // of result rows; 0: whoever takes them counts what packing has saved
     uint64_t spilled_rows[2] = {};
     uint64_t spilled_bytes[2] = {};    // as packed, on every tier
     uint64_t peer_bytes = 0;           // of them, in a peer's memory

@@ -58,20 +58,23 @@ class CallbackSink final : public ResultSink {
 
     std::vector<void*> open(uint64_t rows) override {
         std::vector<void*> columns(columns_);
+        blocks_.assign(columns_, nullptr);
         int32_t told = 0;
         {
             const Unlocked waiting(lock_);
-            told = sink_.open(sink_.context, rows, columns.data());
+            told = sink_.open(sink_.context, rows, columns.data(), blocks_.data());
         }
         if (told < 0) fail_callback();
         return columns;
     }
+    std::vector<PackedBlock*> packed_blocks() const override { return blocks_; }
     void close() override { sink_.close(sink_.context); }
 
   private:
     const SinkCalls sink_;
     const size_t columns_;
     std::unique_lock<std::mutex>& lock_;
+    std::vector<PackedBlock*> blocks_;  // of the last open()
 };
 
 class CallbackDisk final : public SpillDisk {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "link/link_copy.hpp"
 #include "memory_model/stream_memory.hpp"
 #include "stream/result_writer.hpp"
 
@@ -96,13 +97,22 @@ void ResultWriter::copy_out(Slot& slot, const ResultWindow& window) {
     slot.written.record(device_.stream());
     SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(stream_, slot.written.get(), 0));
     const std::vector<void*> to = sink_->open(window.rows);
+    const std::vector<PackedBlock*> blocks = sink_->packed_blocks();
     device_.make_current();
+    std::vector<LinkCopy> packed;
     for (int32_t c = 0; c < window.columns; ++c) {
-        const uint64_t bytes = window.rows * window.column[c].width;
-        SPILLWAY_CUDA_CHECK(
-            cudaMemcpyAsync(to.at(static_cast<size_t>(c)), window.column[c].data, bytes, cudaMemcpyDefault, stream_));
+        const auto at = static_cast<size_t>(c);
+        const uint32_t width = window.column[c].width;
+        auto* const from = static_cast<uint8_t*>(window.column[c].data);
+        const uint64_t bytes = window.rows * width;
         copied_bytes_ += bytes;
+        if (!blocks.empty() && blocks.at(at) != nullptr) {
+            packed.push_back({from, static_cast<uint8_t*>(to.at(at)), blocks[at], bytes, width});
+            continue;
+        }
+        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(to.at(at), from, bytes, cudaMemcpyDefault, stream_));
     }
+    fetch_to_host(packed, stream_);
     slot.copied.record(stream_);
     open_.push_back(next_);
     next_ = (next_ + 1) % slots_.size();

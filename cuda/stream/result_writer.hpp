@@ -34,8 +34,9 @@ struct ResultWindow {
     uint64_t row_bytes() const;
 };
 
-// Result rows on their way out: kernels write a window of them into a buffer in device memory, a copy engine brings it
-// to the sink's memory while the next is written. A sink on the GPU takes them from the first of the buffers.
+// Result rows on their way out: kernels write a window of them into a buffer in device memory, copy engines, or a
+// kernel that packs values, bring it to the sink's memory while the next is written. A sink on the GPU takes them from
+// the first of the buffers.
 class ResultWriter {
   public:
     // columns: of the result, without data. Takes slots * rows rows of device memory. stream: that copies go to, behind
@@ -54,7 +55,7 @@ class ResultWriter {
     void write(uint64_t total, const std::function<void(const ResultWindow&)>& write);
     // Until all rows have been delivered.
     void finish();
-    uint64_t copied_bytes() const { return copied_bytes_; }  // over the link
+    uint64_t copied_bytes() const { return copied_bytes_; }  // of values as they are
 
   private:
     struct Slot {

@@ -38,6 +38,9 @@ class ResultSink {
     // Pinned host memory (or memory of any GPU) for so many rows, a pointer per column of the output. May wait for
     // readers, which holds up the operator and nothing else.
     virtual std::vector<void*> open(uint64_t rows) = 0;
+    // Where the blocks of the columns of the last open() go, if its values are to be packed (SinkCalls); nullptr, or no
+    // list: they come as they are.
+    virtual std::vector<PackedBlock*> packed_blocks() const { return {}; }
     // The rows of the oldest open() that was not closed yet are there.
     virtual void close() = 0;
     // Rows are taken by take() where the operator has written them, in memory of its GPU, instead of open() and

@@ -37,9 +37,9 @@ void release_chunk(void* context) {
     static_cast<Kept<GpuChunkSource>*>(context)->object->release();
 }
 
-int32_t open_rows(void* context, uint64_t rows, void** columns) {
-    return static_cast<Kept<GpuResultSink>*>(context)->call([rows, columns](GpuResultSink& sink) {
-        sink.open(rows, columns);
+int32_t open_rows(void* context, uint64_t rows, void** columns, cuda::PackedBlock** blocks) {
+    return static_cast<Kept<GpuResultSink>*>(context)->call([rows, columns, blocks](GpuResultSink& sink) {
+        sink.open(rows, columns, blocks);
         return 0;
     });
 }

@@ -34,8 +34,9 @@ class GpuChunkSource {
 class GpuResultSink {
   public:
     virtual ~GpuResultSink() = default;
-    virtual void open(uint64_t rows, void** columns) = 0;  // pinned memory for each column of the output
-    virtual void close() noexcept = 0;                     // the rows of the oldest open() are there
+    // Pinned memory for each column of the output, and for the blocks of those that the GPU packs, as SinkCalls says.
+    virtual void open(uint64_t rows, void** columns, cuda::PackedBlock** blocks) = 0;
+    virtual void close() noexcept = 0;  // the rows of the oldest open() are there
 };
 
 // Where an operator puts spilled rows that pinned memory has no room for; it must outlive the operator. Threads of the

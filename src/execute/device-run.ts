@@ -170,7 +170,10 @@ export class DeviceRun {
             build: { ...layout.build, packed: packed(stage.buildInput) },
             probe: { ...layout.probe, packed: packed(stage.probeInput) }
         };
-        const spec = { ...decided, ...sides, join: { ...join, sizes, coherent, baseline }, workers: plan.threads };
+        const spec = {
+            ...{ ...decided, ...sides, packsResults: stage.packsResults },
+            ...{ join: { ...join, sizes, coherent, baseline }, workers: plan.threads }
+        };
         const { holds } = stage;
         const report = await this.#giving({ holds, counted: join.result === "count" }, async (sink, stopped) => {
             this.#leaveTurn(feeds, holds);
@@ -200,7 +203,8 @@ export class DeviceRun {
 
     async #outOfCoreTree(stage: OutOfCoreTreeStage): Promise<number> {
         const { job, plan, tracker } = this.parts;
-        const { operators, result } = stage;
+        const { operators } = stage;
+        const result = { ...stage.result, ...(stage.result.kind === "join" ? { packed: stage.packsResults } : {}) };
         const feeds = this.#feeds();
         const sources = stage.flows.map(({ input }) => this.#read(feeds, input));
         const flows = stage.flows.map(({ input, side, ...flow }, source) => {

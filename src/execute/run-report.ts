@@ -31,6 +31,8 @@ export interface OutOfCoreReport {
     savedBytes: number;
     /** From it: spilled rows, result rows. */
     d2hBytes: number;
+    /** What result rows would have taken beside, if their values had crossed the link as they are. */
+    d2hSavedBytes: number;
     buildMs: number;
     probeMs: number;
     spilledMs: number;
@@ -58,6 +60,8 @@ export interface OutOfCoreGroupReport {
     savedBytes: number;
     /** From it: spilled rows, groups. */
     d2hBytes: number;
+    /** 0: groups cross the link as they are. */
+    d2hSavedBytes: number;
     readMs: number;
     residentMs: number;
     spilledMs: number;
@@ -94,6 +98,8 @@ export interface OutOfCoreTreeReport {
     savedBytes: number;
     /** From it: spilled rows, result rows. */
     d2hBytes: number;
+    /** What result rows would have taken beside, if their values had crossed the link as they are. */
+    d2hSavedBytes: number;
     predicted: OutOfCoreTreePrediction;
     /** The last one comes first. Their times overlap: each waits for those before it. */
     operators: OutOfCoreOperatorReport[];
@@ -274,6 +280,7 @@ export function outOfCoreTreeReport(
     const h2dBytes = sumOf(measured.operators.map((one) => one.h2dBytes));
     const savedBytes = sumOf(measured.operators.map((one) => one.savedBytes));
     const d2hBytes = sumOf(measured.operators.map((one) => one.d2hBytes));
+    const d2hSavedBytes = sumOf(measured.operators.map((one) => one.d2hSavedBytes));
     const reports = measured.operators.map(({ rows: _, peakBytes: __, ...report }, at) => ({
         kind: operators[at]?.kind ?? "join",
         ...report
@@ -282,6 +289,9 @@ export function outOfCoreTreeReport(
         elapsedMs,
         ...rate(h2dBytes + d2hBytes, elapsedMs),
         peakBytes: Math.max(...measured.operators.map(({ peakBytes }) => peakBytes)),
-        outOfCoreTree: { h2dBytes, savedBytes, d2hBytes, predicted, operators: reports as OutOfCoreOperatorReport[] }
+        outOfCoreTree: {
+            ...{ h2dBytes, savedBytes, d2hBytes, d2hSavedBytes, predicted },
+            operators: reports as OutOfCoreOperatorReport[]
+        }
     };
 }

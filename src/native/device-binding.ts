@@ -103,6 +103,7 @@ export interface NativeOutOfCoreReport {
     h2dBytes: number;
     savedBytes: number;
     d2hBytes: number;
+    d2hSavedBytes: number;
     spilledRows: NativeSides;
     /** As packed. */
     spilledBytes: NativeSides;
@@ -131,6 +132,7 @@ export interface NativeOutOfCoreGroupReport {
     h2dBytes: number;
     savedBytes: number;
     d2hBytes: number;
+    d2hSavedBytes: number;
     partialRows: number;
     chunks: number;
     groupedChunks: number;

@@ -234,8 +234,9 @@ export interface OutOfCoreStage extends StageCommon {
     readonly frees: readonly number[];
     /** Left out: its rows are the result. */
     readonly holds?: HeldRows;
-    /** Inputs whose values cross the link in as many bits as they need. */
+    /** Inputs whose values cross the link in as many bits as they need, and whether those of the result do. */
     readonly packed: readonly number[];
+    readonly packsResults: boolean;
     readonly buildInput: number;
     readonly probeInput: number;
     readonly layout: OutOfCoreLayout;

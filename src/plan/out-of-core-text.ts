@@ -38,6 +38,7 @@ export function outOfCoreLines(stage: OutOfCoreStage): string[] {
         streamsLine(work, sizes),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        packedLine(stage, layout.join.result === "rows"),
         ...tierLines(predicted, sizes.spillBytes),
         ...filterLines(filter, spilledBytes),
         phasesLine(predicted, coherent),
@@ -164,6 +165,16 @@ function phasesLine(
     return `build side partitioned in ${formatMs(buildMs)}, probe side in ${formatMs(probeMs)}, ${join}`;
 }
 
+/** What crosses the link packed. */
+function packedLine({ packed, packsResults }: { packed: readonly number[]; packsResults: boolean }, gives: boolean) {
+    const parts = [
+        ...(packed.length > 0 ? ["values of inputs"] : []),
+        ...(packsResults && gives ? ["values of the result"] : [])
+    ];
+    if (parts.length === 0) return "values cross the link as they are, which is no slower than packed";
+    return `${parts.join(" and ")} cross the link in as many bits as they need`;
+}
+
 /** What of the spilled rows goes to another GPU, and what to disk. */
 function tierLines({ peerBytes, diskBytes }: Tiers, spillBytes: number): string[] {
     return [
@@ -218,7 +229,7 @@ function numberedLines({ side }: OutOfCoreGroupStage["layout"]): string[] {
 }
 
 /** The same of a group-by. */
-export function outOfCoreGroupLines({ layout, sizes, predicted, path, work }: OutOfCoreGroupStage): string[] {
+export function outOfCoreGroupLines({ layout, sizes, predicted, path, work, packed }: OutOfCoreGroupStage): string[] {
     const { h2dBytes, d2hBytes, spilledBytes, readMs, residentMs, spilledMs } = predicted;
     return [
         pathLine(path),
@@ -230,6 +241,7 @@ export function outOfCoreGroupLines({ layout, sizes, predicted, path, work }: Ou
         ...numberedLines(layout),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        packedLine({ packed, packsResults: false }, true),
         ...tierLines(predicted, sizes.spillBytes),
         `read ${formatMs(readMs)}, resident partitions ${formatMs(residentMs)}, ` +
             `spilled partitions ${formatMs(spilledMs)}`
@@ -266,6 +278,7 @@ export function outOfCoreTreeLines(stage: OutOfCoreTreeStage): string[] {
         ...ways,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        packedLine(stage, stage.result.kind === "join" && stage.result.columns.length > 0),
         ...tierLines(predicted, memory.tableBytes),
         ...gatherLines(stage, predicted, stage.heldBytes)
     ];

@@ -121,8 +121,9 @@ export interface OutOfCoreTreeStage extends StageCommon {
     /** Left out: its rows are the result. */
     readonly holds?: HeldRows;
     readonly operators: readonly OutOfCoreOperator[];
-    /** Inputs whose values cross the link in as many bits as they need. */
+    /** Inputs whose values cross the link in as many bits as they need, and whether rows of a join do as the result. */
     readonly packed: readonly number[];
+    readonly packsResults: boolean;
     readonly flows: readonly OutOfCoreFlow[];
     readonly result: OutOfCoreResult;
     /** Columns that no operator hands on: they are gathered by row number when the result is delivered. */

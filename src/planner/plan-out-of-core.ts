@@ -29,7 +29,7 @@ import { heldOf, inputsOfSides, numbersOf, type InputJoin, type JoinDraft } from
 import { outOfCoreLayout } from "./streaming/join/row-layout.js";
 import { choosePath, pathAlgorithms, wantedPath, type PathFacts } from "./streaming/join/path.js";
 import { phasesMs } from "./streaming/join/predict.js";
-import { outOfCoreStartMs } from "./streaming/link.js";
+import { outOfCoreStartMs, packsResults } from "./streaming/link.js";
 import { stagedDraft } from "./streaming/join/plan.js";
 import { inputJoinSides } from "./streaming/join/stream-sides.js";
 import { mostHostBytes } from "./streaming/join/sizes.js";
@@ -135,6 +135,7 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
                 ...(packed.probe ? [inputs.indexOf(probe.input)] : [])
             ])
         ],
+        packsResults: packsResults(query, host.threads),
         ...{ path, work, joinAlgorithm, chosenBy }
     };
 }

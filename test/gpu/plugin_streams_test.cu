@@ -113,7 +113,7 @@ class JoinOfJoin {
             [](void* context, cuda::Chunk* chunk) { return static_cast<PinnedChunks*>(context)->next(*chunk) ? 1 : 0; },
             [](void* context) { static_cast<PinnedChunks*>(context)->release(); }};
         const SinkCalls to = {sink,
-                              [](void* context, uint64_t count, void** columns) {
+                              [](void* context, uint64_t count, void** columns, cuda::PackedBlock**) {
                                   const auto made = static_cast<CollectingSink*>(context)->open(count);
                                   std::copy(made.begin(), made.end(), columns);
                                   return 0;

@@ -67,10 +67,15 @@ struct GpuRows {
     std::vector<uint64_t> probe;
     std::vector<uint8_t> presence;
     std::vector<uint16_t> carried;
+    std::vector<GpuOutput> columns;
     uint64_t rows() const { return build.size(); }
-    std::vector<const uint8_t*> outputs() const {
-        return {reinterpret_cast<const uint8_t*>(build.data()), reinterpret_cast<const uint8_t*>(probe.data()),
-                presence.data(), reinterpret_cast<const uint8_t*>(carried.data())};
+    // A list that stays until the next call.
+    GpuOutputs outputs() {
+        columns = {{reinterpret_cast<const uint8_t*>(build.data()), nullptr, sizeof(uint32_t)},
+                   {reinterpret_cast<const uint8_t*>(probe.data()), nullptr, sizeof(uint64_t)},
+                   {presence.data(), nullptr, sizeof(uint8_t)},
+                   {reinterpret_cast<const uint8_t*>(carried.data()), nullptr, sizeof(uint16_t)}};
+        return {columns, 0, rows(), nullptr};
     }
     void add(uint64_t of_build, uint64_t of_probe, int present) {
         build.push_back(static_cast<uint32_t>(of_build));

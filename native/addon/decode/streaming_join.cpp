@@ -407,6 +407,7 @@ OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& 
         throw numbers.error("row numbers of both sides, whose keys are compared");
     }
     stage.presence = decode_presence(fields["presence"], stage.join);
+    stage.packs_results = fields["packsResults"].boolean();
     for (const Field& column : fields["columns"].array()) {
         stage.columns.push_back(decode_result(column, stage, sources));
     }

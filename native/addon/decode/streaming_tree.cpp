@@ -290,6 +290,7 @@ ResultColumn decode_result_column(const Field& field, const JoinedSources& from,
 TreeJoinResult decode_join_rows(Fields& fields, const JoinedSources& from) {
     TreeJoinResult result;
     result.presence = decode_presence(fields["presence"], from.join);
+    result.packed = fields["packed"].boolean();
     result.row_numbers = decode_row_numbers(fields["rowNumbers"], from.join, from.sources.size());
     for (const Field& item : fields["columns"].array()) {
         result.columns.push_back(decode_result_column(item, from, result.row_numbers));

@@ -37,6 +37,7 @@ Napi::Value encode_join_report(Napi::Env env, const cuda::StreamReport& report, 
     object.Set("h2dBytes", encode_count(env, report.h2d_bytes));
     object.Set("savedBytes", encode_count(env, report.saved_bytes));
     object.Set("d2hBytes", encode_count(env, report.d2h_bytes));
+    object.Set("d2hSavedBytes", encode_count(env, report.result_saved_bytes));
     object.Set("spilledRows", encode_sides(env, report.spilled_rows));
     object.Set("spilledBytes", encode_sides(env, report.spilled_bytes));
     object.Set("peerBytes", encode_count(env, report.peer_bytes));
@@ -58,6 +59,7 @@ Napi::Value encode_group_report(Napi::Env env, const cuda::StreamReport& report,
     object.Set("h2dBytes", encode_count(env, report.h2d_bytes));
     object.Set("savedBytes", encode_count(env, report.saved_bytes));
     object.Set("d2hBytes", encode_count(env, report.d2h_bytes));
+    object.Set("d2hSavedBytes", encode_count(env, report.result_saved_bytes));
     object.Set("partialRows", encode_count(env, report.partial_rows));
     object.Set("chunks", encode_count(env, report.chunks));
     object.Set("groupedChunks", encode_count(env, report.grouped_chunks));

@@ -388,8 +388,8 @@ ResultForm GroupResult::form() const {
     }
     form.columns = columns_.size();
     form.memory = [this](uint64_t rows) { return memory(rows); };
-    form.column = [this](size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows, BatchMemory& memory) {
-        return column(at, outputs, rows, memory);
+    form.column = [this](size_t at, const GpuOutputs& outputs, uint64_t rows, BatchMemory& memory) {
+        return column(at, outputs.all_values(), rows, memory);
     };
     return form;
 }
@@ -398,8 +398,8 @@ ResultForm GroupResult::counted_form() const {
     ResultForm made = form();
     made.column = nullptr;
     made.deliverer = [words = flags_.words](BatchSink&, int) {
-        return [words](const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read) {
-            GroupKeyWords::check(outputs, words, rows);
+        return [words](const GpuOutputs& outputs, uint64_t rows, const std::function<void()>& read) {
+            GroupKeyWords::check(outputs.all_values(), words, rows);
             read();
             return rows;
         };

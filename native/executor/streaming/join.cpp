@@ -22,12 +22,13 @@ namespace spillway {
 namespace {
 
 ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, const TextCodes& texts, MemoryBudget& budget) {
-    ResultForm form = join_result_form({stage.join, stage.presence, &texts}, stage.columns, budget);
+    ResultForm form =
+        join_result_form({stage.join, stage.presence, &texts, stage.packs_results}, stage.columns, budget);
     if (held[kBuildSide] == nullptr && held[kProbeSide] == nullptr) return form;
     form.column = nullptr;
     form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
         auto rows_of = std::make_shared<ResultGather>(gathered_rows(stage, held, &texts), sink, budget, worker);
-        return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read) {
+        return [rows_of](const GpuOutputs& outputs, uint64_t rows, const std::function<void()>& read) {
             return rows_of->deliver(outputs, rows, read);
         };
     };
@@ -70,6 +71,7 @@ class OutOfCore {
         });
         // The GPU counts pairs of the same hash.
         if (blocks_) report.result_rows = blocks_->delivered_rows();
+        if (blocks_) blocks_->count_saved(report);
         return report;
     }
 

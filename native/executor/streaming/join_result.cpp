@@ -21,22 +21,22 @@ struct PartView {
     uint8_t mask = 0;
 };
 
-PartView part_view(const JoinedRows& rows, const ResultPart& part, const std::vector<const uint8_t*>& outputs) {
+PartView part_view(const JoinedRows& rows, const ResultPart& part, const GpuOutputs& outputs) {
     const auto value = static_cast<size_t>(part.value);
     PartView view;
-    view.data = outputs[value] + part.offset;
+    view.data = outputs.values(value) + part.offset;
     view.stride = rows.join.output_width(rows.join.output[value]);
-    if (part.validity >= 0) view.validity = outputs[static_cast<size_t>(part.validity)];
+    if (part.validity >= 0) view.validity = outputs.values(static_cast<size_t>(part.validity));
     view.mask = part.mask;
     return view;
 }
 
 class ResultValues {
   public:
-    ResultValues(const JoinedRows& rows, const ResultColumn& column, const std::vector<const uint8_t*>& outputs)
+    ResultValues(const JoinedRows& rows, const ResultColumn& column, const GpuOutputs& outputs)
         : type_(column.type), width_(chunk_width(*column.type)), texts_(rows.texts) {
         for (const ResultPart& part : column.parts) parts_.push_back(part_view(rows, part, outputs));
-        if (rows.presence >= 0) presence_ = outputs[static_cast<size_t>(rows.presence)];
+        if (rows.presence >= 0) presence_ = outputs.values(static_cast<size_t>(rows.presence));
     }
 
     OutputColumn make(uint64_t rows, BatchMemory& memory, MemoryBudget& budget) const {
@@ -145,6 +145,16 @@ class ResultValues {
     const uint8_t* presence_ = nullptr;
 };
 
+// Are the values of the column those of one output, none of them NULL?
+bool is_as_it_came(const JoinedRows& rows, const ResultColumn& column) {
+    const ColumnType& type = *column.type;
+    if (column.parts.size() != 1 || is_text(type) || type.layout == Layout::kBool) return false;
+    const ResultPart& part = column.parts[0];
+    const uint32_t width = rows.join.output_width(rows.join.output[static_cast<size_t>(part.value)]);
+    const bool may_be_null = part.validity >= 0 || (rows.presence >= 0 && part.mask != 0);
+    return !may_be_null && part.offset == 0 && width == chunk_width(type);
+}
+
 }  // namespace
 
 uint64_t result_width(const ColumnType& type) {
@@ -155,10 +165,15 @@ uint64_t result_width(const ColumnType& type) {
     return width == 0 ? static_cast<uint64_t>(type.byte_width) : width;
 }
 
-OutputColumn result_column(const JoinedRows& rows, const ResultColumn& column,
-                           const std::vector<const uint8_t*>& outputs, uint64_t count, BatchMemory& memory,
-                           MemoryBudget& budget) {
-    return ResultValues(rows, column, outputs).make(count, memory, budget);
+OutputColumn result_column(const JoinedRows& rows, const ResultColumn& column, const GpuOutputs& outputs,
+                           uint64_t count, BatchMemory& memory, MemoryBudget& budget) {
+    if (!is_as_it_came(rows, column)) return ResultValues(rows, column, outputs).make(count, memory, budget);
+    OutputColumn made;
+    made.type = column.type;
+    made.length = static_cast<int64_t>(count);
+    made.data = memory.take_padded(count * chunk_width(*column.type));
+    outputs.copy(static_cast<size_t>(column.parts[0].value), made.data.data());
+    return made;
 }
 
 ResultForm join_result_form(const JoinedRows& rows, const std::vector<ResultColumn>& columns, MemoryBudget& budget) {
@@ -166,6 +181,7 @@ ResultForm join_result_form(const JoinedRows& rows, const std::vector<ResultColu
     ResultForm form;
     form.block_rows = join.sizes.result_rows;
     form.slots = join.sizes.result_slots;
+    form.packed = rows.packed;
     form.row_bytes = 0;
     for (const cuda::JoinOutputColumn& output : join.output) form.widths.push_back(join.output_width(output));
     for (const ResultColumn& column : columns) form.row_bytes += result_width(*column.type);
@@ -177,8 +193,7 @@ ResultForm join_result_form(const JoinedRows& rows, const std::vector<ResultColu
         }
         return std::make_unique<BatchMemory>(budget, bytes);
     };
-    form.column = [rows, &columns, &budget](size_t at, const std::vector<const uint8_t*>& outputs, uint64_t count,
-                                            BatchMemory& memory) {
+    form.column = [rows, &columns, &budget](size_t at, const GpuOutputs& outputs, uint64_t count, BatchMemory& memory) {
         return result_column(rows, columns[at], outputs, count, memory, budget);
     };
     return form;

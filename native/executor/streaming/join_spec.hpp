@@ -143,6 +143,7 @@ struct OutOfCoreStage {
     OutOfCoreSide sides[2];
     std::vector<ResultColumn> columns;
     int32_t presence = -1;              // output column with the presence byte; -1: all bits are always set
+    bool packs_results = false;         // result rows cross the link packed
     int32_t row_numbers[2] = {-1, -1};  // output columns with the row numbers of each side; -1: none are needed
     OutOfCoreKeys keys = OutOfCoreKeys::kPacked;
     NullKeys null_keys = NullKeys::kKeep;  // kEqual: not with kPacked

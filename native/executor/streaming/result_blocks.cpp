@@ -9,24 +9,51 @@
 
 namespace spillway {
 
-ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink, JobControl& control, DevicePause pause)
-    : form_(std::move(form)), sink_(sink), control_(control), pause_(std::move(pause)) {
-    constexpr const char* kPurpose = "result rows of the GPU";
-    uint64_t bytes = 0;
-    for (const uint32_t width : form_.widths) {
-        column_at_.push_back(bytes);
-        bytes += cuda::column_bytes(width, form_.block_rows);
+namespace {
+
+// Where the columns of a block begin, and the blocks of those that are packed.
+struct Places {
+    explicit Places(const ResultForm& form) {
+        constexpr uint64_t kValues = cuda::kPackedValues;
+        const uint64_t whole = (form.block_rows + kValues - 1) / kValues;  // blocks of packed values
+        for (const uint32_t width : form.widths) {
+            values.push_back(bytes);
+            bytes += cuda::column_bytes(width, form.packed ? whole * kValues : form.block_rows);
+        }
+        for (const uint32_t width : form.widths) {
+            blocks.push_back(bytes);
+            if (form.packed) bytes += whole * cuda::packed_planes(width) * sizeof(cuda::PackedBlock);
+        }
+        bytes = std::max(bytes, cuda::kColumnAlignBytes);
     }
+    std::vector<uint64_t> values;
+    std::vector<uint64_t> blocks;
+    uint64_t bytes = 0;
+};
+
+}  // namespace
+
+ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink, JobControl& control, DevicePause pause)
+    : form_(std::move(form)), sink_(sink), control_(control), pause_(std::move(pause)), budget_(pinned.budget()) {
+    constexpr const char* kPurpose = "result rows of the GPU";
+    const Places places(form_);
     const BatchSize size = sink.batch_size();
     const uint64_t fitting = std::max<uint64_t>(size.bytes / std::max<uint64_t>(form_.row_bytes, 1), 1);
     batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
+    // Batches begin with a block of packed values, where they are not smaller than one.
+    if (form_.packed && batch_rows_ > cuda::kPackedValues) batch_rows_ -= batch_rows_ % cuda::kPackedValues;
     const uint64_t count = form_.slots + uint64_t{cuda::kHostSlots};
-    bytes = std::max(bytes, cuda::kColumnAlignBytes);
-    reservation_ = pinned.reserve(count * bytes, kPurpose);
+    reservation_ = pinned.reserve(count * places.bytes, kPurpose);
     for (uint64_t i = 0; i < count; ++i) {
         blocks_.emplace_back();
-        blocks_.back().memory = pinned.device().allocate_pinned(bytes, kPurpose);
-        free_.push_back(&blocks_.back());
+        Block& block = blocks_.back();
+        block.memory = pinned.device().allocate_pinned(places.bytes, kPurpose);
+        const auto* const data = static_cast<const uint8_t*>(block.memory.data());
+        for (size_t c = 0; c < form_.widths.size(); ++c) {
+            const auto* const blocks = reinterpret_cast<const cuda::PackedBlock*>(data + places.blocks[c]);
+            block.outputs.push_back({data + places.values[c], form_.packed ? blocks : nullptr, form_.widths[c]});
+        }
+        free_.push_back(&block);
     }
 }
 
@@ -38,7 +65,7 @@ void ResultBlocks::wait_for_block() {
     }
 }
 
-void ResultBlocks::open(uint64_t rows, void** columns) {
+void ResultBlocks::open(uint64_t rows, void** columns, cuda::PackedBlock** blocks) {
     SPILLWAY_CHECK(rows <= form_.block_rows);
     gave_rows_ = true;
     bool waits = false;
@@ -56,8 +83,10 @@ void ResultBlocks::open(uint64_t rows, void** columns) {
     block->taken = 0;
     block->delivered = 0;
     opened_.push_back(block);
-    for (size_t i = 0; i < column_at_.size(); ++i) {
-        columns[i] = static_cast<uint8_t*>(block->memory.data()) + column_at_[i];
+    // The GPU writes there.
+    for (size_t i = 0; i < block->outputs.size(); ++i) {
+        columns[i] = const_cast<uint8_t*>(block->outputs[i].data);
+        blocks[i] = const_cast<cuda::PackedBlock*>(block->outputs[i].blocks);
     }
 }
 
@@ -138,7 +167,6 @@ void ResultBlocks::take_column(Piece& piece) {
     if (sharing_ == nullptr) {
         auto made = std::make_shared<SharedBatch>();
         made->range = take_range();
-        made->outputs = outputs_of(made->range);
         made->batch.rows = static_cast<int64_t>(made->range.rows);
         made->batch.columns.resize(form_.columns);
         made->memory = form_.memory(made->range.rows);
@@ -151,9 +179,11 @@ void ResultBlocks::take_column(Piece& piece) {
 }
 
 // Whoever makes the last column pushes the batch.
-void ResultBlocks::make_column(int worker, const Piece& piece) {
+void ResultBlocks::make_column(int worker, const Piece& piece, UnpackedValues& unpacked) {
     SharedBatch& shared = *piece.shared;
-    shared.batch.columns[piece.column] = form_.column(piece.column, shared.outputs, shared.range.rows, *shared.memory);
+    const RowRange& range = shared.range;
+    const GpuOutputs outputs(range.block->outputs, range.row, range.rows, &unpacked);
+    shared.batch.columns[piece.column] = form_.column(piece.column, outputs, range.rows, *shared.memory);
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         if (++shared.made < form_.columns) return;
@@ -167,18 +197,20 @@ void ResultBlocks::make_column(int worker, const Piece& piece) {
 void ResultBlocks::work(int worker) {
     const Working working(*this);
     const DeliverRows deliver = form_.deliverer ? form_.deliverer(sink_, worker) : nullptr;
+    UnpackedValues unpacked(budget_);
     for (Piece piece; take(piece); piece = {}) {
         control_.check();
         if (piece.shared != nullptr) {
-            make_column(worker, piece);
+            make_column(worker, piece, unpacked);
             continue;
         }
         const RowRange& range = piece.range;
+        const GpuOutputs outputs(range.block->outputs, range.row, range.rows, &unpacked);
         if (deliver) {
-            delivered_rows_ += deliver(outputs_of(range), range.rows, [&] { has_read(range); });
+            delivered_rows_ += deliver(outputs, range.rows, [&] { has_read(range); });
             continue;
         }
-        OutputBatch batch = batch_of(range);
+        OutputBatch batch = batch_of(outputs, range.rows);
         has_read(range);
         delivered_rows_ += range.rows;
         sink_.push(worker, std::move(batch));
@@ -190,30 +222,24 @@ void ResultBlocks::has_read(const RowRange& range) {
     const std::lock_guard<std::mutex> lock(mutex_);
     range.block->delivered += range.rows;
     if (range.block->delivered == range.block->rows) {
+        saved_bytes_ += GpuOutputs(range.block->outputs, 0, range.block->rows, nullptr).saved_bytes();
         free_.push_back(range.block);
         changed_.notify_all();
     }
 }
 
-std::vector<const uint8_t*> ResultBlocks::outputs_of(const RowRange& range) const {
-    std::vector<const uint8_t*> outputs;
-    for (size_t i = 0; i < column_at_.size(); ++i) {
-        outputs.push_back(static_cast<const uint8_t*>(range.block->memory.data()) + column_at_[i] +
-                          range.row * form_.widths[i]);
-    }
-    return outputs;
-}
-
-OutputBatch ResultBlocks::batch_of(const RowRange& range) {
-    const std::vector<const uint8_t*> outputs = outputs_of(range);
+OutputBatch ResultBlocks::batch_of(const GpuOutputs& outputs, uint64_t rows) const {
     OutputBatch batch;
-    batch.rows = static_cast<int64_t>(range.rows);
-    const std::unique_ptr<BatchMemory> memory = form_.memory(range.rows);
-    for (size_t at = 0; at < form_.columns; ++at) {
-        batch.columns.push_back(form_.column(at, outputs, range.rows, *memory));
-    }
+    batch.rows = static_cast<int64_t>(rows);
+    const std::unique_ptr<BatchMemory> memory = form_.memory(rows);
+    for (size_t at = 0; at < form_.columns; ++at) batch.columns.push_back(form_.column(at, outputs, rows, *memory));
     batch.memory = memory->take_block();
     return batch;
+}
+
+void ResultBlocks::count_saved(cuda::StreamReport& report) const {
+    report.d2h_bytes -= saved_bytes_;
+    report.result_saved_bytes += saved_bytes_;
 }
 
 }  // namespace spillway

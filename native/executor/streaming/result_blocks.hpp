@@ -13,43 +13,44 @@
 #include "base/job_control.hpp"
 #include "executor/device_job.hpp"
 #include "executor/kept_pinned.hpp"
+#include "executor/streaming/gpu_outputs.hpp"
 #include "executor/streaming/join_spec.hpp"
 #include "memory/batch_memory.hpp"
 #include "model/batch_sink.hpp"
 
 namespace spillway {
 
-// Gives a sink rows that begin there in each output column of the GPU. `read` is called when they are needed no more,
-// before the sink is given the last batch. Returns how many of the rows were part of the result.
-using DeliverRows = std::function<uint64_t(const std::vector<const uint8_t*>& outputs, uint64_t rows,
-                                           const std::function<void()>& read)>;
+// Gives a sink rows of the GPU. `read` is called when they are needed no more, before the sink is given the last batch.
+// Returns how many of the rows were part of the result.
+using DeliverRows =
+    std::function<uint64_t(const GpuOutputs& outputs, uint64_t rows, const std::function<void()>& read)>;
 
 // What the GPU's rows are, and what becomes of them.
 struct ResultForm {
     uint64_t block_rows = 0;  // at most
     uint32_t slots = 2;       // buffers of the GPU
+    bool packed = false;      // the GPU packs values
     std::vector<uint32_t> widths;
     uint64_t row_bytes = 1;  // of a row of a batch
-    // Makes column `at` of the `columns` of a batch; outputs: where its rows begin in each column of the GPU.
+    // Makes column `at` of the `columns` of a batch.
     size_t columns = 0;
-    std::function<OutputColumn(size_t at, const std::vector<const uint8_t*>& outputs, uint64_t rows,
-                               BatchMemory& memory)>
-        column;
+    std::function<OutputColumn(size_t at, const GpuOutputs& outputs, uint64_t rows, BatchMemory& memory)> column;
     // Makes the memory of a batch of so many rows, for its columns.
     std::function<std::unique_ptr<BatchMemory>(uint64_t rows)> memory;
     // Instead, where set: one worker's way to make batches.
     std::function<DeliverRows(BatchSink& sink, int worker)> deliverer;
 };
 
-// Result rows on their way from the GPU to a sink: copy engines write them into blocks of pinned memory, workers make
-// batches of them and push those, while the join goes on as long as there is a free block. Where a batch takes most of
-// a block, there are fewer of them at a time than workers, who then make the columns of each together.
+// Result rows on their way from the GPU to a sink: copy engines, or a kernel that packs values, write them into blocks
+// of pinned memory, workers make batches of them and push those, while the join goes on as long as there is a free
+// block. Where a batch takes most of a block, there are fewer of them at a time than workers, who then make the columns
+// of each together.
 class ResultBlocks final : public GpuResultSink {
   public:
     // One block more than the GPU has buffers is being filled while another is delivered.
     ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink, JobControl& control, DevicePause pause);
 
-    void open(uint64_t rows, void** columns) override;
+    void open(uint64_t rows, void** columns, cuda::PackedBlock** blocks) override;
     void close() noexcept override;
 
     // begin() says how many call work(); each returns when end() was called and what was closed before has been
@@ -65,10 +66,13 @@ class ResultBlocks final : public GpuResultSink {
     bool gave_rows() const { return gave_rows_; }
     // Without pairs whose keys differ; when all have been delivered.
     uint64_t delivered_rows() const { return delivered_rows_; }
+    // Counts in a report what values have saved of the link that came packed.
+    void count_saved(cuda::StreamReport& report) const;
 
   private:
     struct Block {
         PinnedBlock memory;
+        std::vector<GpuOutput> outputs;
         uint64_t rows = 0;
         uint64_t taken = 0;  // by workers
         uint64_t delivered = 0;
@@ -81,7 +85,6 @@ class ResultBlocks final : public GpuResultSink {
     // A batch whose columns several workers make.
     struct SharedBatch {
         RowRange range;
-        std::vector<const uint8_t*> outputs;
         OutputBatch batch;
         std::unique_ptr<BatchMemory> memory;
         size_t taken = 0;  // columns; so are those that are made
@@ -97,9 +100,8 @@ class ResultBlocks final : public GpuResultSink {
     bool take(Piece& piece);
     RowRange take_range();
     void take_column(Piece& piece);
-    void make_column(int worker, const Piece& piece);
-    std::vector<const uint8_t*> outputs_of(const RowRange& range) const;
-    OutputBatch batch_of(const RowRange& range);
+    void make_column(int worker, const Piece& piece, UnpackedValues& unpacked);
+    OutputBatch batch_of(const GpuOutputs& outputs, uint64_t rows) const;
     void has_read(const RowRange& range);
     void wait_for_block();
 
@@ -107,7 +109,7 @@ class ResultBlocks final : public GpuResultSink {
     BatchSink& sink_;
     JobControl& control_;
     const DevicePause pause_;
-    std::vector<uint64_t> column_at_;  // in a block
+    MemoryBudget& budget_;
     uint64_t batch_rows_ = 1;
     PinnedReservation reservation_;
     std::deque<Block> blocks_;
@@ -123,6 +125,7 @@ class ResultBlocks final : public GpuResultSink {
     bool gave_rows_ = false;
     int working_ = 0;
     std::atomic<uint64_t> delivered_rows_{0};
+    std::atomic<uint64_t> saved_bytes_{0};
 };
 
 }  // namespace spillway

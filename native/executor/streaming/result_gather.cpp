@@ -102,8 +102,7 @@ void ResultGather::add_columns() {
     }
 }
 
-uint64_t ResultGather::deliver(const std::vector<const uint8_t*>& outputs, uint64_t rows,
-                               const std::function<void()>& read) {
+uint64_t ResultGather::deliver(const GpuOutputs& outputs, uint64_t rows, const std::function<void()>& read) {
     outputs_ = &outputs;
     batch_begin_ = 0;
     uint64_t delivered = 0;
@@ -137,20 +136,21 @@ void ResultGather::find_places(uint64_t begin, int64_t rows) {
     presence_.assign(static_cast<size_t>(rows), cuda::kBuildPresent | cuda::kProbePresent | cuda::kKeyPresent);
     const cuda::StagedJoinSpec& join = rows_.joined.join;
     if (rows_.joined.presence >= 0) {
-        const uint8_t* const bits = (*outputs_)[static_cast<size_t>(rows_.joined.presence)] + begin;
+        const uint8_t* const bits = outputs_->values(static_cast<size_t>(rows_.joined.presence)) + begin;
         presence_.assign(bits, bits + rows);
     }
     for (size_t source = 0; source < rows_.held.size(); ++source) {
         if (rows_.held[source] == nullptr) continue;
         const auto output = static_cast<size_t>(rows_.row_numbers[source]);
         const uint32_t width = join.output_width(join.output[output]);
+        const uint8_t* const numbers = outputs_->values(output);
         const bool of_build = join.output[output].side == cuda::OutputSide::kBuild;
         const uint8_t present = of_build ? cuda::kBuildPresent : cuda::kProbePresent;
         auto& places = places_[source];
         places.assign(static_cast<size_t>(rows), HeldColumns::Place{-1, 0});
         for (int64_t i = 0; i < rows; ++i) {
             if ((presence_[i] & present) == 0) continue;  // its number has no meaning
-            const uint64_t number = row_number((*outputs_)[output], begin + static_cast<uint64_t>(i), width);
+            const uint64_t number = row_number(numbers, begin + static_cast<uint64_t>(i), width);
             if (number != no_row(width)) places[i] = rows_.held[source]->place(number);
         }
     }
@@ -258,11 +258,7 @@ void ResultGather::begin_batch(int64_t rows) {
 
 // Rows [batch_begin_, end) of the outputs, less those that were dropped.
 OutputBatch ResultGather::take_batch(uint64_t end) {
-    const cuda::StagedJoinSpec& join = rows_.joined.join;
-    std::vector<const uint8_t*> outputs;
-    for (size_t i = 0; i < outputs_->size(); ++i) {
-        outputs.push_back((*outputs_)[i] + batch_begin_ * join.output_width(join.output[i]));
-    }
+    const GpuOutputs outputs = outputs_->part(batch_begin_, end);
     OutputBatch batch;
     batch.rows = static_cast<int64_t>(batch_rows_);
     auto gathered = columns_.begin();

@@ -45,9 +45,9 @@ class ResultGather {
   public:
     ResultGather(GatheredRows rows, BatchSink& sink, MemoryBudget& budget, int worker);
 
-    // outputs: where the rows begin in each output column of the GPU. `read` is called when they are needed no more,
-    // before the sink is given the last batch. Returns how many of the rows were part of the result.
-    uint64_t deliver(const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read);
+    // `read` is called when the rows are needed no more, before the sink is given the last batch. Returns how many of
+    // the rows were part of the result.
+    uint64_t deliver(const GpuOutputs& outputs, uint64_t rows, const std::function<void()>& read);
 
   private:
     struct Part {
@@ -85,7 +85,7 @@ class ResultGather {
     std::optional<KeyMatch> match_;
     std::vector<MatchedPart> matched_;
 
-    const std::vector<const uint8_t*>* outputs_ = nullptr;
+    const GpuOutputs* outputs_ = nullptr;
     uint64_t batch_begin_ = 0;                             // first of the rows that are in no batch yet
     uint64_t batch_rows_ = 0;                              // gathered since
     int64_t found_ = 0;                                    // rows of the block

@@ -54,6 +54,7 @@ class TreeRun {
             of_root.result_rows = 1;
             if (sink_ != nullptr) groups_->give_empty_group(*sink_);
         }
+        if (blocks_) blocks_->count_saved(of_root);
         report_.rows = of_root.result_rows;
         return report_;
     }
@@ -145,7 +146,7 @@ class TreeRun {
     ResultForm form() const {
         if (groups_) return groups_->form();
         const auto& joined = std::get<TreeJoinResult>(tree_.result);
-        const JoinedRows rows{*tree_.root_join(), joined.presence, &texts_};
+        const JoinedRows rows{*tree_.root_join(), joined.presence, &texts_, joined.packed};
         ResultForm made = join_result_form(rows, joined.columns, budget_);
         if (!holds_columns()) return made;
         made.column = nullptr;
@@ -153,8 +154,9 @@ class TreeRun {
             GatheredRows gathered{rows, joined.columns, joined.row_numbers, {}, nullptr};
             for (const auto& held : held_) gathered.held.push_back(held.get());
             auto rows_of = std::make_shared<ResultGather>(std::move(gathered), sink, budget_, worker);
-            return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t count,
-                             const std::function<void()>& read) { return rows_of->deliver(outputs, count, read); };
+            return [rows_of](const GpuOutputs& outputs, uint64_t count, const std::function<void()>& read) {
+                return rows_of->deliver(outputs, count, read);
+            };
         };
         return made;
     }

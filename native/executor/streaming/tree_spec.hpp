@@ -40,6 +40,7 @@ struct TreeJoinResult {
     int32_t presence = -1;  // as in OutOfCoreStage
     // By flow: output column with the row numbers of its source, all bits set where there is no row; -1: none.
     std::vector<int32_t> row_numbers{};
+    bool packed = false;  // result rows cross the link packed
 };
 
 struct TreeGroupResult {

@@ -79,6 +79,11 @@ export interface Rings {
     readonly results: number;
 }
 
+/** Bytes of a block of result rows that may come packed: headers take a 64th of the narrowest values. */
+export function packedBlockBytes(resultBytes: number): number {
+    return Math.ceil(resultBytes * (1 + 1 / 64));
+}
+
 /** Columns of a chunk begin at multiples of 256 bytes. */
 const chunkGapBytes = 256 * (deviceConstants.rowColumnsMax + 2);
 

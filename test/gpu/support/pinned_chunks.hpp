@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -171,7 +172,9 @@ class PinnedChunks final : public cuda::ChunkSource {
 // what comes later is lost, and seen to be.
 class CollectingSink final : public cuda::ResultSink {
   public:
-    CollectingSink(const std::vector<uint32_t>& widths, uint64_t rows) : rows_(rows) {
+    // packed: values come packed, into memory of each block.
+    CollectingSink(const std::vector<uint32_t>& widths, uint64_t rows, bool packed = false)
+        : rows_(rows), packed_(packed) {
         for (const uint32_t width : widths) {
             memory_.emplace_back(rows * width);
             if (rows > 0) std::memset(memory_.back().data(), kSpoiled, rows * width);
@@ -185,17 +188,27 @@ class CollectingSink final : public cuda::ResultSink {
         if (rows > rows_ - opened_) fail("the result has more rows than it must have", __FILE__, __LINE__);
         std::vector<void*> columns;
         for (size_t c = 0; c < memory_.size(); ++c) columns.push_back(place(c, opened_));
+        if (packed_) columns = open_packed(rows);
         open_.push_back(rows);
         opened_ += rows;
         ++opened_blocks_;
         open_most_ = std::max<uint64_t>(open_most_, open_.size());
         return columns;
     }
+    std::vector<cuda::PackedBlock*> packed_blocks() const override {
+        std::vector<cuda::PackedBlock*> all;
+        if (!packed_) return all;
+        for (const PinnedBytes& blocks : packed_open_.back().blocks) {
+            all.push_back(reinterpret_cast<cuda::PackedBlock*>(blocks.data()));
+        }
+        return all;
+    }
     void close() override {
         if (on_close) on_close(opened_blocks_ - open_.size());
         if (open_.empty()) fail("a block is closed that was not opened", __FILE__, __LINE__);
         const uint64_t rows = open_.front();
         open_.erase(open_.begin());
+        if (packed_) close_packed(rows);
         for (size_t c = 0; c < memory_.size(); ++c) {
             HostColumn& column = table_.columns[c];
             uint8_t* const from = place(c, closed_);
@@ -216,11 +229,41 @@ class CollectingSink final : public cuda::ResultSink {
     std::function<void(uint64_t)> on_close;
 
   private:
+    struct PackedRows {
+        std::vector<PinnedBytes> words;
+        std::vector<PinnedBytes> blocks;
+    };
     uint8_t* place(size_t column, uint64_t row) const {
         return memory_[column].data() + row * table_.columns[column].width;
     }
+    std::vector<void*> open_packed(uint64_t rows) {
+        std::vector<void*> columns;
+        packed_open_.emplace_back();
+        PackedRows& made = packed_open_.back();
+        for (const HostColumn& column : table_.columns) {
+            const uint64_t whole = (rows + cuda::kPackedValues - 1) / cuda::kPackedValues * cuda::kPackedValues;
+            made.words.emplace_back(whole * column.width);
+            made.blocks.emplace_back(packed_blocks_of(column, rows) * sizeof(cuda::PackedBlock));
+            columns.push_back(made.words.back().data());
+        }
+        return columns;
+    }
+    static uint64_t packed_blocks_of(const HostColumn& column, uint64_t rows) {
+        return gpu_test::packed_blocks(column.width, rows);
+    }
+    // To where they would be if they had come as they are.
+    void close_packed(uint64_t rows) {
+        const PackedRows& from = packed_open_.front();
+        for (size_t c = 0; c < memory_.size(); ++c) {
+            const auto* const blocks = reinterpret_cast<const cuda::PackedBlock*>(from.blocks[c].data());
+            unpack_reference(blocks, from.words[c].data(), table_.columns[c].width, rows, place(c, closed_));
+        }
+        packed_open_.pop_front();
+    }
 
     const uint64_t rows_;
+    const bool packed_;
+    std::deque<PackedRows> packed_open_;  // blocks of the open_
     std::vector<PinnedBytes> memory_;
     HostTable table_;
     std::vector<uint64_t> open_;  // rows of blocks, the oldest first

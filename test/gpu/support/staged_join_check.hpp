@@ -108,7 +108,7 @@ class StagedJoinCheck {
 
     // Rows of the chunks of the build and the probe side, over and over; empty: as many as the sizes allow.
     std::vector<uint64_t> cuts[2];
-    bool packed = false;  // values of chunks cross the link packed
+    bool packed = false;  // values of chunks and of the result cross the link packed
 
     uint64_t expected_rows() const { return expected_.rows(); }
     const HostTable& expected() const { return expected_; }
@@ -165,7 +165,7 @@ class StagedJoinCheck {
     CollectingSink sink() const {
         std::vector<uint32_t> widths;
         for (const HostColumn& column : expected_.columns) widths.push_back(column.width);
-        return CollectingSink(widths, expected_.rows());
+        return CollectingSink(widths, expected_.rows(), packed);
     }
 
     void check(const StagedJoinSpec& spec, const StagedJoinOutcome& outcome, const std::string& what) const {

@@ -52,7 +52,7 @@ uint64_t widened(const PipeKey& key, const uint8_t* from) {
 
 }  // namespace
 
-int32_t PipedRows::open(void* context, uint64_t rows, void** columns) {
+int32_t PipedRows::open(void* context, uint64_t rows, void** columns, PackedBlock**) {
     auto& self = *static_cast<PipedRows*>(context);
     Window window{rows, {}};
     for (const uint32_t width : self.widths_) window.columns.emplace_back(rows * width);

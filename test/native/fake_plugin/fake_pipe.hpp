@@ -27,7 +27,7 @@ class PipedRows {
         uint64_t rows;
         std::vector<std::vector<uint8_t>> columns;
     };
-    static int32_t open(void* context, uint64_t rows, void** columns);
+    static int32_t open(void* context, uint64_t rows, void** columns, PackedBlock** blocks);
     static void close(void* context);
     const uint8_t* at(int32_t column, uint64_t row) const;
     void check(const PipeValue& value) const;

@@ -125,8 +125,9 @@ void Stream::flush() {
     if (pending_rows_ == 0) return;
     check(gpu_);
     if (open_.size() == sizes_.result_slots) close_oldest();
-    Window window{pending_rows_, std::vector<void*>(pending_.size()), std::move(pending_)};
-    call_back([&] { return sink_->open(sink_->context, window.rows, window.columns.data()); });
+    Window window{pending_rows_, std::vector<void*>(pending_.size()), std::vector<PackedBlock*>(pending_.size()),
+                  std::move(pending_)};
+    call_back([&] { return sink_->open(sink_->context, window.rows, window.columns.data(), window.blocks.data()); });
     for (const std::string& values : window.values) report_.d2h_bytes += piped_out_ ? 0 : values.size();
     pending_.assign(window.values.size(), {});
     open_.push_back(std::move(window));
@@ -136,7 +137,13 @@ void Stream::flush() {
 void Stream::close_oldest() {
     const Window& window = open_.front();
     for (size_t c = 0; c < window.columns.size(); ++c) {
-        std::memcpy(window.columns[c], window.values[c].data(), window.values[c].size());
+        const std::string& values = window.values[c];
+        if (window.blocks[c] == nullptr) {
+            std::memcpy(window.columns[c], values.data(), values.size());
+        } else {
+            spillway::gpu_test::pack_reference(reinterpret_cast<const uint8_t*>(values.data()), output_widths_[c],
+                                               window.rows, static_cast<uint8_t*>(window.columns[c]), window.blocks[c]);
+        }
     }
     open_.pop_front();
     sink_->close(sink_->context);

@@ -86,7 +86,8 @@ class Stream {
     struct Window {
         uint64_t rows;
         std::vector<void*> columns;
-        std::vector<std::string> values;  // of each column
+        std::vector<PackedBlock*> blocks;  // nullptr: values of the column are not packed
+        std::vector<std::string> values;   // of each column
     };
     // The lock is others' while the caller's code runs, and so is the memory of chunks that have been used.
     template <class Call>

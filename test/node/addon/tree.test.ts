@@ -101,7 +101,7 @@ function joinOfJoin(): Spec {
                 type: int64Column("column"),
                 parts: [{ from: "gpu", flow: -1, ...part(value) }]
             })),
-            presence: -1,
+            ...{ presence: -1, packed: false },
             rowNumbers: [-1, -1, -1]
         },
         workers: 2

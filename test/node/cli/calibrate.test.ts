@@ -82,7 +82,7 @@ describe("the link", () => {
         ...{ buildMs: 2, probeMs: 3, spilledMs: 7, peerBytes: 0, diskWrittenBytes: 0, diskReadBytes: 0 },
         spilledRows: { build: 50, probe: 50 },
         spilledBytes: { build: 500, probe: 500 },
-        savedBytes: 0,
+        ...{ savedBytes: 0, d2hSavedBytes: 0 },
         predicted: {} as JoinReport["predicted"]
     };
 

@@ -54,9 +54,10 @@ describe("a join", () => {
         ...{ limitBytes: 2 ** 28, hostBytes: 2 ** 30, sparing: false, filter: noFilter },
         ...{ linkBytesPerMs: 5e7, blockBytes: 232_448 }
     };
-    // 3 chunks of two columns on the GPU and 2 of the host; 2 blocks of three result columns and 2 of the host.
+    // 3 chunks of two columns on the GPU and 2 of the host; 2 blocks of three result columns and 2 of the host, with
+    // room for headers of packed values.
     const chunks = 5 * (2 * column + validity);
-    const results = 4 * 3 * column;
+    const results = 4 * 3 * column * (1 + 1 / 64);
     // All 16 chunks of both sides, and one more of each.
     const most = 2 * (16 + 1) * packed(16);
 

@@ -15,6 +15,7 @@ import {
     chunksMin,
     hostChunkBytes,
     hostChunksOf,
+    packedBlockBytes,
     pagedRows,
     pinnedBytes,
     resultSlots,
@@ -54,7 +55,7 @@ export interface SizeRequest extends SizeLimits {
 
 export function ringBytes(memory: JoinMemory, sizes: OutOfCoreSizes): Rings {
     const { chunkBytes, resultBytes } = memory.of(sizes);
-    const result = memory.shape.result === "rows" ? resultBytes : 0;
+    const result = memory.shape.result === "rows" ? packedBlockBytes(resultBytes) : 0;
     return ringsOf(sizes, hostChunkBytes(sizes, Math.max(chunkBytes.build, chunkBytes.probe)), result);
 }
 

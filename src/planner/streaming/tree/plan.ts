@@ -9,8 +9,8 @@ import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { gatherNs, heldBytes } from "../join/gather.js";
 import { freeHostBytes, hostShare, isKept, tablesFactor } from "../host-memory.js";
-import { fillingOf, isPacked, outOfCoreStartMs, type Filling } from "../link.js";
-import { hostChunkBytes, ringsOf } from "../sizes.js";
+import { fillingOf, isPacked, outOfCoreStartMs, packsResults, type Filling } from "../link.js";
+import { hostChunkBytes, packedBlockBytes, ringsOf } from "../sizes.js";
 import { spilledTo } from "../spill.js";
 import { flowBytes, predictTree } from "./predict.js";
 import { treeLayout, type TreeLayout } from "./row-layout.js";
@@ -96,7 +96,9 @@ function ringBytes({ flows }: TreeFacts, all: readonly SizedOperator[]) {
     const [root] = all as [SizedOperator];
     const hostChunkSlots = Math.max(...chunks.map(({ slots }) => slots));
     const hostBytes = Math.max(...chunks.map(({ bytes }) => bytes));
-    return ringsOf({ ...sizesOf(root), hostChunkSlots }, hostBytes, root.resultBytes);
+    const isJoin = root.sized.kind === "join";
+    const resultBytes = isJoin ? packedBlockBytes(root.resultBytes) : root.resultBytes;
+    return ringsOf({ ...sizesOf(root), hostChunkSlots }, hostBytes, resultBytes);
 }
 
 function algorithmText(all: readonly SizedOperator[], predicted: OutOfCoreTreePrediction): string {
@@ -158,6 +160,7 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         packed: [
             ...new Set(layout.flows.filter((_, at) => isPacked(fillings[at] as Filling)).map(({ input }) => input))
         ],
+        packsResults: packsResults(query, host.threads),
         result: layout.result,
         gathered: layout.gathered,
         heldBytes,
