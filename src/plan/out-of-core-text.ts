@@ -169,7 +169,7 @@ function phasesLine(
 function packedLine({ packed, packsResults }: { packed: readonly number[]; packsResults: boolean }, gives: boolean) {
     const parts = [
         ...(packed.length > 0 ? ["values of inputs"] : []),
-        ...(packsResults && gives ? ["values of the result"] : [])
+        ...(packsResults && gives ? ["columns of the result without NULLs"] : [])
     ];
     if (parts.length === 0) return "values cross the link as they are, which is no slower than packed";
     return `${parts.join(" and ")} cross the link in as many bits as they need`;

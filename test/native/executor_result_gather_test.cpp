@@ -75,7 +75,7 @@ struct GpuRows {
                    {reinterpret_cast<const uint8_t*>(probe.data()), nullptr, sizeof(uint64_t)},
                    {presence.data(), nullptr, sizeof(uint8_t)},
                    {reinterpret_cast<const uint8_t*>(carried.data()), nullptr, sizeof(uint16_t)}};
-        return {columns, 0, rows(), nullptr};
+        return {columns, 0, rows()};
     }
     void add(uint64_t of_build, uint64_t of_probe, int present) {
         build.push_back(static_cast<uint32_t>(of_build));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "cuda/api/packed_block.hpp"
-#include "memory/buffer.hpp"
-#include "memory/memory_budget.hpp"
 
 namespace spillway {
 
@@ -17,39 +16,27 @@ struct GpuOutput {
     uint32_t width = 0;
 };
 
-// One worker's memory for values that it unpacks, by output column.
-class UnpackedValues {
-  public:
-    explicit UnpackedValues(MemoryBudget& budget) : budget_(budget) {}
-    uint8_t* room(size_t column, uint64_t bytes);
-
-  private:
-    MemoryBudget& budget_;
-    std::vector<Buffer> values_;
-};
-
-// Result rows of the GPU, for one worker: some that follow each other in its output columns.
+// Result rows of the GPU: some that follow each other in its output columns.
 class GpuOutputs {
   public:
-    // unpacked: nullptr where no column is packed.
-    GpuOutputs(const std::vector<GpuOutput>& outputs, uint64_t first, uint64_t rows, UnpackedValues* unpacked);
+    // first: begins with a block, where columns are packed. The list must outlive this.
+    GpuOutputs(const std::vector<GpuOutput>& outputs, uint64_t first, uint64_t rows)
+        : outputs_(&outputs), first_(first), rows_(rows) {}
 
-    // Where the rows begin in the column, as values; they stay until the next rows of the worker.
+    // Where the rows begin in a column that is not packed.
     const uint8_t* values(size_t column) const;
     std::vector<const uint8_t*> all_values() const;
-    // The values, side by side.
+    // The values, side by side, whether they are packed or not.
     void copy(size_t column, uint8_t* to) const;
-    // The rows from `begin` on, which `end` is behind.
-    GpuOutputs part(uint64_t begin, uint64_t end) const;
-    // What packing has saved of the link. Rows begin with a block.
+    // Rows [begin, end) of these.
+    GpuOutputs part(uint64_t begin, uint64_t end) const { return {*outputs_, first_ + begin, end - begin}; }
+    // What packing has saved of the link.
     uint64_t saved_bytes() const;
 
   private:
     const std::vector<GpuOutput>* outputs_;
     uint64_t first_;
     uint64_t rows_;
-    UnpackedValues* unpacked_;
-    mutable std::vector<const uint8_t*> known_;  // by column; nullptr: not unpacked yet
 };
 
 }  // namespace spillway

@@ -26,6 +26,7 @@ ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, const Tex
         join_result_form({stage.join, stage.presence, &texts, stage.packs_results}, stage.columns, budget);
     if (held[kBuildSide] == nullptr && held[kProbeSide] == nullptr) return form;
     form.column = nullptr;
+    form.packed.clear();
     form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
         auto rows_of = std::make_shared<ResultGather>(gathered_rows(stage, held, &texts), sink, budget, worker);
         return [rows_of](const GpuOutputs& outputs, uint64_t rows, const std::function<void()>& read) {

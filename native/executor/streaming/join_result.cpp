@@ -155,6 +155,24 @@ bool is_as_it_came(const JoinedRows& rows, const ResultColumn& column) {
     return !may_be_null && part.offset == 0 && width == chunk_width(type);
 }
 
+// By output: columns have its values as they came, and nobody looks at it otherwise.
+std::vector<bool> packed_outputs(const JoinedRows& rows, const std::vector<ResultColumn>& columns) {
+    std::vector<bool> packed(rows.join.output.size(), false);
+    for (const ResultColumn& column : columns) {
+        if (!column.is_gathered() && is_as_it_came(rows, column))
+            packed[static_cast<size_t>(column.parts[0].value)] = true;
+    }
+    for (const ResultColumn& column : columns) {
+        if (column.is_gathered() || is_as_it_came(rows, column)) continue;
+        for (const ResultPart& part : column.parts) {
+            packed[static_cast<size_t>(part.value)] = false;
+            if (part.validity >= 0) packed[static_cast<size_t>(part.validity)] = false;
+        }
+    }
+    if (rows.presence >= 0) packed[static_cast<size_t>(rows.presence)] = false;
+    return packed;
+}
+
 }  // namespace
 
 uint64_t result_width(const ColumnType& type) {
@@ -181,7 +199,7 @@ ResultForm join_result_form(const JoinedRows& rows, const std::vector<ResultColu
     ResultForm form;
     form.block_rows = join.sizes.result_rows;
     form.slots = join.sizes.result_slots;
-    form.packed = rows.packed;
+    if (rows.packed) form.packed = packed_outputs(rows, columns);
     form.row_bytes = 0;
     for (const cuda::JoinOutputColumn& output : join.output) form.widths.push_back(join.output_width(output));
     for (const ResultColumn& column : columns) form.row_bytes += result_width(*column.type);

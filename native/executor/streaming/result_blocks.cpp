@@ -16,16 +16,19 @@ struct Places {
     explicit Places(const ResultForm& form) {
         constexpr uint64_t kValues = cuda::kPackedValues;
         const uint64_t whole = (form.block_rows + kValues - 1) / kValues;  // blocks of packed values
-        for (const uint32_t width : form.widths) {
+        for (size_t c = 0; c < form.widths.size(); ++c) {
+            const uint32_t width = form.widths[c];
             values.push_back(bytes);
-            bytes += cuda::column_bytes(width, form.packed ? whole * kValues : form.block_rows);
-        }
-        for (const uint32_t width : form.widths) {
+            bytes += cuda::column_bytes(width, is_packed(form, c) ? whole * kValues : form.block_rows);
             blocks.push_back(bytes);
-            if (form.packed) bytes += whole * cuda::packed_planes(width) * sizeof(cuda::PackedBlock);
+            if (is_packed(form, c)) {
+                bytes += cuda::column_bytes(cuda::packed_planes(width) * sizeof(cuda::PackedBlock), whole);
+            }
         }
         bytes = std::max(bytes, cuda::kColumnAlignBytes);
     }
+    static bool is_packed(const ResultForm& form, size_t column) { return !form.packed.empty() && form.packed[column]; }
+
     std::vector<uint64_t> values;
     std::vector<uint64_t> blocks;
     uint64_t bytes = 0;
@@ -34,14 +37,15 @@ struct Places {
 }  // namespace
 
 ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink, JobControl& control, DevicePause pause)
-    : form_(std::move(form)), sink_(sink), control_(control), pause_(std::move(pause)), budget_(pinned.budget()) {
+    : form_(std::move(form)), sink_(sink), control_(control), pause_(std::move(pause)) {
     constexpr const char* kPurpose = "result rows of the GPU";
-    const Places places(form_);
     const BatchSize size = sink.batch_size();
     const uint64_t fitting = std::max<uint64_t>(size.bytes / std::max<uint64_t>(form_.row_bytes, 1), 1);
     batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
-    // Batches begin with a block of packed values, where they are not smaller than one.
-    if (form_.packed && batch_rows_ > cuda::kPackedValues) batch_rows_ -= batch_rows_ % cuda::kPackedValues;
+    // Batches begin with a block of packed values.
+    if (batch_rows_ < cuda::kPackedValues) form_.packed.clear();
+    if (!form_.packed.empty()) batch_rows_ -= batch_rows_ % cuda::kPackedValues;
+    const Places places(form_);
     const uint64_t count = form_.slots + uint64_t{cuda::kHostSlots};
     reservation_ = pinned.reserve(count * places.bytes, kPurpose);
     for (uint64_t i = 0; i < count; ++i) {
@@ -51,7 +55,8 @@ ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink,
         const auto* const data = static_cast<const uint8_t*>(block.memory.data());
         for (size_t c = 0; c < form_.widths.size(); ++c) {
             const auto* const blocks = reinterpret_cast<const cuda::PackedBlock*>(data + places.blocks[c]);
-            block.outputs.push_back({data + places.values[c], form_.packed ? blocks : nullptr, form_.widths[c]});
+            block.outputs.push_back(
+                {data + places.values[c], Places::is_packed(form_, c) ? blocks : nullptr, form_.widths[c]});
         }
         free_.push_back(&block);
     }
@@ -179,10 +184,10 @@ void ResultBlocks::take_column(Piece& piece) {
 }
 
 // Whoever makes the last column pushes the batch.
-void ResultBlocks::make_column(int worker, const Piece& piece, UnpackedValues& unpacked) {
+void ResultBlocks::make_column(int worker, const Piece& piece) {
     SharedBatch& shared = *piece.shared;
     const RowRange& range = shared.range;
-    const GpuOutputs outputs(range.block->outputs, range.row, range.rows, &unpacked);
+    const GpuOutputs outputs(range.block->outputs, range.row, range.rows);
     shared.batch.columns[piece.column] = form_.column(piece.column, outputs, range.rows, *shared.memory);
     {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -197,15 +202,14 @@ void ResultBlocks::make_column(int worker, const Piece& piece, UnpackedValues& u
 void ResultBlocks::work(int worker) {
     const Working working(*this);
     const DeliverRows deliver = form_.deliverer ? form_.deliverer(sink_, worker) : nullptr;
-    UnpackedValues unpacked(budget_);
     for (Piece piece; take(piece); piece = {}) {
         control_.check();
         if (piece.shared != nullptr) {
-            make_column(worker, piece, unpacked);
+            make_column(worker, piece);
             continue;
         }
         const RowRange& range = piece.range;
-        const GpuOutputs outputs(range.block->outputs, range.row, range.rows, &unpacked);
+        const GpuOutputs outputs(range.block->outputs, range.row, range.rows);
         if (deliver) {
             delivered_rows_ += deliver(outputs, range.rows, [&] { has_read(range); });
             continue;
@@ -222,7 +226,7 @@ void ResultBlocks::has_read(const RowRange& range) {
     const std::lock_guard<std::mutex> lock(mutex_);
     range.block->delivered += range.rows;
     if (range.block->delivered == range.block->rows) {
-        saved_bytes_ += GpuOutputs(range.block->outputs, 0, range.block->rows, nullptr).saved_bytes();
+        saved_bytes_ += GpuOutputs(range.block->outputs, 0, range.block->rows).saved_bytes();
         free_.push_back(range.block);
         changed_.notify_all();
     }

@@ -29,7 +29,8 @@ using DeliverRows =
 struct ResultForm {
     uint64_t block_rows = 0;  // at most
     uint32_t slots = 2;       // buffers of the GPU
-    bool packed = false;      // the GPU packs values
+    // By output column: the GPU packs its values; empty: none. Whoever makes columns takes them by copy() alone.
+    std::vector<bool> packed;
     std::vector<uint32_t> widths;
     uint64_t row_bytes = 1;  // of a row of a batch
     // Makes column `at` of the `columns` of a batch.
@@ -100,16 +101,15 @@ class ResultBlocks final : public GpuResultSink {
     bool take(Piece& piece);
     RowRange take_range();
     void take_column(Piece& piece);
-    void make_column(int worker, const Piece& piece, UnpackedValues& unpacked);
+    void make_column(int worker, const Piece& piece);
     OutputBatch batch_of(const GpuOutputs& outputs, uint64_t rows) const;
     void has_read(const RowRange& range);
     void wait_for_block();
 
-    const ResultForm form_;
+    ResultForm form_;
     BatchSink& sink_;
     JobControl& control_;
     const DevicePause pause_;
-    MemoryBudget& budget_;
     uint64_t batch_rows_ = 1;
     PinnedReservation reservation_;
     std::deque<Block> blocks_;

@@ -150,6 +150,7 @@ class TreeRun {
         ResultForm made = join_result_form(rows, joined.columns, budget_);
         if (!holds_columns()) return made;
         made.column = nullptr;
+        made.packed.clear();
         made.deliverer = [this, rows, &joined](BatchSink& sink, int worker) -> DeliverRows {
             GatheredRows gathered{rows, joined.columns, joined.row_numbers, {}, nullptr};
             for (const auto& held : held_) gathered.held.push_back(held.get());
