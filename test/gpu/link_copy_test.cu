@@ -9,6 +9,7 @@
 #include "gpu_test.hpp"
 #include "link/link_copy.hpp"
 #include "link/link_policy.hpp"
+#include "support/device_array.hpp"
 #include "support/generators.hpp"
 #include "support/packed_reference.hpp"
 
@@ -30,18 +31,14 @@ struct Memory {
         : bytes_(bytes),
           device(test_device().memory().allocate(bytes + 2 * kGuardBytes, "a copy of a test")),
           pinned(test_device().staging().allocate(bytes + 2 * kGuardBytes, "a copy of a test")) {
+        // Not done when it returns, and the streams of copies do not wait for it.
         CHECK_CUDA(cudaMemset(device.as(), kGuard, bytes + 2 * kGuardBytes));
-        wait_for_device();
+        CHECK_CUDA(cudaDeviceSynchronize());
         std::memset(pinned.as(), kGuard, bytes + 2 * kGuardBytes);
     }
     uint8_t* on_device() const { return device.as<uint8_t>() + kGuardBytes; }
     uint8_t* on_host() const { return pinned.as<uint8_t>() + kGuardBytes; }
-    void write(const Bytes& values) const {
-        CHECK_CUDA(cudaMemcpy(on_device(), values.data(), values.size(), cudaMemcpyHostToDevice));
-        wait_for_device();
-    }
-    // Neither call waits until the device's memory has been written, and the streams of copies do not wait for them.
-    static void wait_for_device() { CHECK_CUDA(cudaDeviceSynchronize()); }
+    void write(const Bytes& values) const { copy_to_device(on_device(), values.data(), values.size()); }
     Bytes read() const {
         Bytes all(bytes_ + 2 * kGuardBytes);
         CHECK_CUDA(cudaMemcpy(all.data(), device.as(), all.size(), cudaMemcpyDeviceToHost));

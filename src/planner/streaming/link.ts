@@ -267,12 +267,10 @@ const readBytesPerMs = 50_000_000;
 const packedTableFactor = 1.8;
 
 /**
- * Copies of chunks, and kernels that partition, index and look up their rows, do not go on at the same time as much as
- * they might: what the latter take for a byte of a row, in nanoseconds. By ncu on an H200, a count of 2^28 x 2^28 rows
- * of 8 bytes at 4 GiB has 39 ms of kernels that copy packed values and 28 of others, and took 72 to 82 (130 with values
- * as they are, of which the link takes 78); sums of as many rows of 16 bytes have 86 and 94, and took 193 to 198. Less
- * than those, since more goes on at once where there are more rows: sums of 2^30 x 2^30 at 16 GiB took 821, of which
- * the link takes 443.
+ * What kernels that partition, index and look up rows add for a byte of a row, in nanoseconds, to copies of chunks and
+ * to workers, beside which they go on for the most part. On an H200, packed, a count of 2^28 x 2^28 rows of 8 bytes at
+ * 4 GiB took 65 to 68 ms and is planned with 70, sums of as many rows of 16 bytes took 166 to 172 (178); at 16 GiB and
+ * 2^30 rows a side 245 to 249 (266) and 568 to 572 (623).
  */
 const rowNsPerByte = 0.006;
 
