@@ -72,6 +72,18 @@ describe("a join", () => {
         expect(mostHostBytes(request)).toBe(chunks + results + most + 16 * mebibyte + disk);
     });
 
+    test("pins eight chunks of 8 MiB, parts of those of the GPU, where these are larger", () => {
+        const large = { ...request, buildRows: 2 ** 26, probeRows: 2 ** 26, limitBytes: 2 ** 32, hostBytes: 2 ** 33 };
+        const sizes = chooseSizes({ ...large, debug: { chunkRows: 2 ** 22, radixBits: 4 } });
+        expect(sizes).toMatchObject({ chunkRows: 2 ** 22, hostChunkRows: 2 ** 19, hostChunkSlots: 8 });
+        // Each of up to 30 columns, validity among them, may begin 256 bytes later than the one before ends.
+        const part = (2 * 2 ** 22 * 8 + 2 ** 22 / 8) / 8 + 30 * 256;
+        expect(ringBytes(memory, sizes).chunks).toBe(8 * part);
+        // Of other numbers of rows no equal parts have whole blocks of packed values.
+        const odd = chooseSizes({ ...large, debug: { chunkRows: 3 * 2 ** 13 * 101, radixBits: 4 } });
+        expect(odd).toMatchObject({ hostChunkRows: odd.chunkRows, hostChunkSlots: 5 });
+    });
+
     test("is planned with what its stage takes", () => {
         const inputs = ["l", "r"].map((name) => inputNode({ k: new Int64(), v: new Int64() }, { rows, name }));
         const query = planQueryOf(join(inputs[0]!, inputs[1]!, { on: "k" }), { debug });
