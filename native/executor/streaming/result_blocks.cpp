@@ -42,8 +42,9 @@ ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink,
     const BatchSize size = sink.batch_size();
     const uint64_t fitting = std::max<uint64_t>(size.bytes / std::max<uint64_t>(form_.row_bytes, 1), 1);
     batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
-    // Batches begin with a block of packed values.
-    if (batch_rows_ < cuda::kPackedValues) form_.packed.clear();
+    // Batches begin with a block of packed values, and one that is not complete has room that no plan counts.
+    const bool fits = batch_rows_ >= cuda::kPackedValues && form_.block_rows % cuda::kPackedValues == 0;
+    if (!fits) form_.packed.clear();
     if (!form_.packed.empty()) batch_rows_ -= batch_rows_ % cuda::kPackedValues;
     const Places places(form_);
     const uint64_t count = form_.slots + uint64_t{cuda::kHostSlots};
