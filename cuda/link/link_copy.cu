@@ -77,8 +77,7 @@ struct HostTile {
 };
 
 // Each byte of the host's memory read once, each of the device's written once. While a tile is unpacked, the words of
-// the next and the header of the one behind it are on their way: the link's latency, some 1.5 us, is no shorter than a
-// tile's turn.
+// the next and the header of the one behind it are on their way: each would else be waited for, some 1.5 us.
 __global__ void __launch_bounds__(kLinkThreads) send_tiles(const __grid_constant__ Copies copies) {
     __shared__ StagedWords staged;
     const uint32_t tiles = copies.end_tile[copies.count - 1];

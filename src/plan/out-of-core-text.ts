@@ -38,7 +38,7 @@ export function outOfCoreLines(stage: OutOfCoreStage): string[] {
         streamsLine(work, sizes),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
-        packedLine(stage, layout.join.result === "rows"),
+        packedLine(stage, layout.join.result === "rows" && layout.gathered.length === 0),
         ...tierLines(predicted, sizes.spillBytes),
         ...filterLines(filter, spilledBytes),
         phasesLine(predicted, coherent),
@@ -165,7 +165,7 @@ function phasesLine(
     return `build side partitioned in ${formatMs(buildMs)}, probe side in ${formatMs(probeMs)}, ${join}`;
 }
 
-/** What crosses the link packed. */
+/** What crosses the link packed. `gives`: rows, none of whose columns is gathered: those beside them are not packed. */
 function packedLine({ packed, packsResults }: { packed: readonly number[]; packsResults: boolean }, gives: boolean) {
     const parts = [
         ...(packed.length > 0 ? ["values of inputs"] : []),
@@ -278,7 +278,10 @@ export function outOfCoreTreeLines(stage: OutOfCoreTreeStage): string[] {
         ...ways,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
-        packedLine(stage, stage.result.kind === "join" && stage.result.columns.length > 0),
+        packedLine(
+            stage,
+            stage.result.kind === "join" && stage.result.columns.length > 0 && stage.gathered.length === 0
+        ),
         ...tierLines(predicted, memory.tableBytes),
         ...gatherLines(stage, predicted, stage.heldBytes)
     ];

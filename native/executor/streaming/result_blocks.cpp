@@ -224,10 +224,10 @@ void ResultBlocks::work(int worker) {
 
 // The block may be filled again while the last batch of its rows waits for its reader.
 void ResultBlocks::has_read(const RowRange& range) {
+    saved_bytes_ += GpuOutputs(range.block->outputs, range.row, range.rows).saved_bytes();
     const std::lock_guard<std::mutex> lock(mutex_);
     range.block->delivered += range.rows;
     if (range.block->delivered == range.block->rows) {
-        saved_bytes_ += GpuOutputs(range.block->outputs, 0, range.block->rows).saved_bytes();
         free_.push_back(range.block);
         changed_.notify_all();
     }

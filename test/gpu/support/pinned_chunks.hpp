@@ -243,13 +243,10 @@ class CollectingSink final : public cuda::ResultSink {
         for (const HostColumn& column : table_.columns) {
             const uint64_t whole = (rows + cuda::kPackedValues - 1) / cuda::kPackedValues * cuda::kPackedValues;
             made.words.emplace_back(whole * column.width);
-            made.blocks.emplace_back(packed_blocks_of(column, rows) * sizeof(cuda::PackedBlock));
+            made.blocks.emplace_back(gpu_test::packed_blocks(column.width, rows) * sizeof(cuda::PackedBlock));
             columns.push_back(made.words.back().data());
         }
         return columns;
-    }
-    static uint64_t packed_blocks_of(const HostColumn& column, uint64_t rows) {
-        return gpu_test::packed_blocks(column.width, rows);
     }
     // To where they would be if they had come as they are.
     void close_packed(uint64_t rows) {
