@@ -125,6 +125,19 @@ export class FileSink implements ResultSink {
     }
 }
 
+interface Signal {
+    readonly given: Promise<void>;
+    readonly give: () => void;
+}
+
+function makeSignal(): Signal {
+    let give = (): void => undefined;
+    const given = new Promise<void>((resolve) => {
+        give = resolve;
+    });
+    return { given, give };
+}
+
 /** Hands batches to JavaScript. */
 export class QueueSink implements ResultSink {
     readonly #node: LogicalNode;
@@ -138,7 +151,9 @@ export class QueueSink implements ResultSink {
     /** The reader has got a batch. */
     #given = false;
     /** Readers wait for the queue that another plan will open. */
-    #restarting: { opened: Promise<void>; open: () => void } | undefined;
+    #restarting: Signal | undefined;
+    /** What comes after the queue is known: another one, or nothing. */
+    #followed = makeSignal();
     /** When the event loop had its last turn. */
     #turnAt = 0;
 
@@ -161,6 +176,7 @@ export class QueueSink implements ResultSink {
         const { job } = this;
         if (!later) await this.learn(sourceOf);
         this.#drop();
+        this.#followed = makeSignal();
         this.#kept = plan.sink === "table";
         this.#handle = job.binding.createQueueSink(job.handle, this.#columns, {
             ...batchSize(plan),
@@ -178,21 +194,19 @@ export class QueueSink implements ResultSink {
 
     public restart(): boolean {
         if (this.#given) return false;
-        let open = (): void => undefined;
-        const opened = new Promise<void>((resolve) => {
-            open = resolve;
-        });
-        this.#restarting ??= { opened, open };
+        this.#restarting ??= makeSignal();
         this.#drop();
         return true;
     }
 
     #restarted(): void {
-        this.#restarting?.open();
+        this.#restarting?.give();
         this.#restarting = undefined;
     }
 
-    public async finish(): Promise<void> {}
+    public async finish(): Promise<void> {
+        await Promise.resolve(this.#followed.give());
+    }
 
     /** The next batch, or null after the last; only after `open`. */
     public async next(): Promise<RecordBatch | null> {
@@ -203,10 +217,12 @@ export class QueueSink implements ResultSink {
         const memory = (): NativeDelivered => this.#delivered();
         if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
         if (!this.#kept && keepTooMuch(this.job.binding.deliveredMemory(this.job.engine))) await this.#waitForReader();
-        await this.#restarting?.opened;
-        const handle = this.#handle;
+        await this.#restarting?.given;
+        const [handle, followed] = [this.#handle, this.#followed.given];
         if (handle === undefined) return null;
         const batch = await this.job.binding.nextBatch(handle);
+        // A plan that fails ends its queue too, and the next one has not taken its place yet.
+        if (batch === null) await followed;
         // Neither the end nor a batch of a queue that another one replaces (see `restart`) is one of the result.
         if (this.#handle !== handle) return await this.next();
         if (batch === null) return null;
@@ -254,5 +270,6 @@ export class QueueSink implements ResultSink {
     #drop(): void {
         if (this.#handle !== undefined) this.job.binding.closeSink(this.#handle);
         this.#handle = undefined;
+        this.#followed.give();
     }
 }

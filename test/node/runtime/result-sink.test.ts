@@ -137,6 +137,26 @@ describe("a queue for another plan", () => {
         expect(sink.restart()).toBe(false);
     });
 
+    test("serves a reader that saw the first one end before it was known that there is another plan", async () => {
+        const { queues, sink } = queue();
+        await sink.open(planOf(1000, 4), () => undefined);
+        const reading = sink.next();
+        queues[0]!.end(null);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+        expect(sink.restart()).toBe(true);
+        await sink.open(planOf(10, 2), () => undefined);
+        expect((await reading)?.numRows).toBe(1);
+    });
+
+    test("does not come where the query has ended well, and the reader is told so", async () => {
+        const { queues, sink } = queue();
+        await sink.open(planOf(1000, 4), () => undefined);
+        const reading = sink.next();
+        queues[0]!.end(null);
+        await sink.finish();
+        expect(await reading).toBeNull();
+    });
+
     test("that never comes ends the reader's wait when the queue is closed", async () => {
         const { sink } = queue();
         await sink.open(planOf(1000, 4), () => undefined);
