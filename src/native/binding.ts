@@ -115,6 +115,11 @@ export interface NativeOutputBatch {
     memory: ArrayBuffer[];
 }
 
+export interface NativeValueSample {
+    bits: number;
+    magnitude: number;
+}
+
 export interface NativeKeyStatistics {
     rows: number;
     nulls: number;
@@ -302,10 +307,8 @@ export interface Binding extends DeviceBinding {
         keys: NativeKeySpec[],
         options: { sampleRows: number; exactRange: boolean; workers: number }
     ): Promise<NativeKeyStatistics>;
-    /**
-     * Bits that a value of these columns takes where values are packed, by a sample: columns of 1, 2, 4, 8 or 16 bytes.
-     */
-    valueBits(job: JobHandle, source: SourceHandle, columns: number[]): Promise<number[]>;
+    /** Of columns of 1, 2, 4, 8 or 16 bytes, by some of their values. */
+    sampleValues(job: JobHandle, source: SourceHandle, columns: number[]): Promise<NativeValueSample[]>;
     /** Estimated pairs of rows with equal keys, from samples of both sides. */
     keyPairs(
         job: JobHandle,

@@ -110,6 +110,11 @@ export interface OutOfCoreGroupColumn {
     readonly name: string;
 }
 
+/** Values of 64 bits are added up in 64, which sums of a part of a group may leave where the group's own do not. */
+export function hasShortSums({ aggregates, widths }: OutOfCoreGroupShape): boolean {
+    return aggregates.some(({ kind, number, column }) => kind === "sum" && number !== "float" && widths[column] === 8);
+}
+
 /** How rows and groups are laid out: all but the sizes. */
 export interface OutOfCoreGroupLayout {
     readonly group: OutOfCoreGroupShape;

@@ -12,7 +12,7 @@ import { Estimator } from "./estimates.js";
 import { limitLadder, type PlanLimits } from "./limits.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import { leastMemory, mostMemory, type Phase } from "./pools.js";
-import type { StatisticsById, ValueBits } from "./statistics.js";
+import type { StatisticsById, ValueSamples } from "./statistics.js";
 import type { DeviceMemory } from "./streaming/device-memory.js";
 
 export interface PlanQuery {
@@ -20,7 +20,7 @@ export interface PlanQuery {
     sink: SinkKind;
     statistics: StatisticsById;
     /** By a sample of values; left out: nothing is known. */
-    valueBits?: ValueBits;
+    valueSamples?: ValueSamples;
     machine: MachineInfo;
     profile: MachineProfile;
     /** What operators beyond GPU memory take of it. */

@@ -49,7 +49,8 @@ interface TracedKeys {
     keys: KeySpec[];
 }
 
-function traceColumn(node: LogicalNode, column: number): { input: InputInfo; column: number } | undefined {
+/** The column of an input that a node's column is; undefined: it is none, or one of several. */
+export function traceColumn(node: LogicalNode, column: number): { input: InputInfo; column: number } | undefined {
     if (node.kind === "input") return { input: node.input, column };
     if (node.kind === "join") {
         const from = node.columns[column];
@@ -96,8 +97,15 @@ export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean)
           };
 }
 
-/** Bits that a value of each column takes on the link, packed; undefined: nobody knows, or it cannot be. */
-export type ValueBits = ReadonlyMap<InputInfo, readonly (number | undefined)[]>;
+export interface ValueSample {
+    /** That a value takes on the link, packed. */
+    readonly bits: number;
+    /** Of an integer, or of a decimal's digits, at most; of floats it says nothing. */
+    readonly magnitude: number;
+}
+
+/** Of each column; undefined: nobody knows, or its values cannot be packed. */
+export type ValueSamples = ReadonlyMap<InputInfo, readonly (ValueSample | undefined)[]>;
 
 /** Widths in bytes of values that can be packed (cuda/api/packed_block.hpp). */
 const packedWidths = [1, 2, 4, 8, 16];
@@ -108,8 +116,8 @@ export function canPack({ layout, byteWidth }: ColumnType): boolean {
     return layout === "fixed" && packedWidths.includes(byteWidth);
 }
 
-/** Columns of an input of whose values a sample tells how many bits they take; none: all cross the link as they are. */
-export function sampledForBits(input: InputInfo, { devicePackedRowsMin }: Policy): number[] {
+/** Columns of an input of whose values there is to be a sample; none: all cross the link as they are. */
+export function sampledColumns(input: InputInfo, { devicePackedRowsMin }: Policy): number[] {
     if (input.source.kind !== "layout" || input.rows < devicePackedRowsMin) return [];
     const found = input.columns.flatMap(({ type }, column) => (canPack(type) ? [column] : []));
     return found.slice(0, packedColumnsMax);

@@ -9,6 +9,7 @@ import { dictionaryLinks } from "../plan/dictionary-links.js";
 import { inParts } from "../plan/group-parts.js";
 import { prunedTree } from "../plan/inner-operators.js";
 import { inputsOf, limitOf, logicalSchema, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
+import { hasShortSums } from "../plan/out-of-core-group-stage.js";
 import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { outOfCoreName } from "../planner/named-algorithm.js";
@@ -99,6 +100,17 @@ function mayBeRefused({ stages }: Plan): boolean {
     });
 }
 
+/** A sum of a part of a group's rows may have more bits than the group's own. */
+function mayOverflow({ stages }: Plan): boolean {
+    return stages.some((stage) => {
+        if (stage.kind === "deviceOutOfCoreGroupBy") return hasShortSums(stage.layout.group);
+        if (stage.kind !== "deviceOutOfCoreTree") return false;
+        return stage.operators.some((one) => one.kind === "group" && hasShortSums(one.group));
+    });
+}
+
+const isOverflow = (error: unknown): boolean => error instanceof SpillwayError && error.code === "INTEGER_OVERFLOW";
+
 const isKeyWord = ({ column }: { readonly column: number }): boolean => column === keyWordColumn;
 
 /** One run of one query: admission, sources, statistics, plan, stages, report. */
@@ -152,18 +164,20 @@ export class QueryRun {
         const request = runner.planRequest(node, kind, debug, asked.batchRows);
         const policy = runner.samplingPolicy(request.debug, node);
         const known = runner.statistics.known(node, policy);
-        const valueBits = runner.statistics.valueBits(node);
-        const planner = new QueryPlanner(known === undefined ? request : { ...request, statistics: known, valueBits });
+        const valueSamples = runner.statistics.valueSamples(node);
+        const planner = new QueryPlanner(
+            known === undefined ? request : { ...request, statistics: known, valueSamples }
+        );
         const granted = await this.#admit(planner);
         await this.#openSources();
         if (known !== undefined) return granted;
         const statistics = await runner.statistics.collect(job, node, policy, runner.threads, this.#sources);
         job.check();
-        const sampledBits = runner.statistics.valueBits(node);
-        if (statistics.size === 0 && sampledBits.size === 0) return granted;
+        const samples = runner.statistics.valueSamples(node);
+        if (statistics.size === 0 && samples.size === 0) return granted;
         // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
         granted.release();
-        return await this.#admit(new QueryPlanner({ ...request, statistics, valueBits: sampledBits }));
+        return await this.#admit(new QueryPlanner({ ...request, statistics, valueSamples: samples }));
     }
 
     async #admit(planner: QueryPlanner): Promise<Granted> {
@@ -203,7 +217,8 @@ export class QueryRun {
         } catch (error) {
             if (this.#isConsumed) throw error;
             if (isMemoryTaken(error)) return await this.#runPlan(await this.#deviceFor(granted), granted, sink);
-            const isUnsure = isRefusal(error) && mayBeRefused(plan) && query.plainDevice !== true;
+            const isWrong = (isRefusal(error) && mayBeRefused(plan)) || (isOverflow(error) && mayOverflow(plan));
+            const isUnsure = isWrong && query.plainDevice !== true;
             if (isUnsure && (!this.#sent || sink.restart())) {
                 this.#sent = false;
                 this.#forgetSamples(plan);

@@ -270,7 +270,7 @@ export class QueryRunner {
             const query = this.planRequest(node, sink, debug);
             const policy = this.samplingPolicy(query.debug, node);
             const statistics = await this.statistics.collect(job, node, policy, this.threads);
-            const planned = { ...query, statistics, valueBits: this.statistics.valueBits(node) };
+            const planned = { ...query, statistics, valueSamples: this.statistics.valueSamples(node) };
             const planner = new QueryPlanner(planned);
             const host = planner.plan(this.admission.grantedAlone(this.#memoryRequest(planner)));
             return new Explanation(await this.device.choose(planned, host, false));

@@ -5,11 +5,12 @@ import type { SourceHandle } from "../native/binding.js";
 import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Policy } from "../planner/policy.js";
 import {
-    sampledForBits,
+    sampledColumns,
     wantedPairs,
     wantedStatistics,
     type KeyStatistics,
-    type ValueBits,
+    type ValueSample,
+    type ValueSamples,
     type WantedPairs,
     type WantedStatistics
 } from "../planner/statistics.js";
@@ -50,16 +51,17 @@ export class StatisticsCache {
     readonly #known = new WeakMap<SourceLayout, Map<string, KeyStatistics>>();
     /** Keys, whatever sample of them was taken. */
     readonly #disproved = new WeakMap<SourceLayout, Set<string>>();
-    readonly #bits = new WeakMap<SourceLayout, readonly (number | undefined)[]>();
+    readonly #values = new WeakMap<SourceLayout, readonly (ValueSample | undefined)[]>();
     /** By the layouts of the left and of the right side, and by their keys. */
     readonly #pairs = new WeakMap<SourceLayout, WeakMap<SourceLayout, Map<string, number>>>();
 
     /** Statistics for a query, if none has to be sampled first. */
     public known(root: LogicalNode, policy: Policy): Map<string, KeyStatistics> | undefined {
         const statistics = new Map<string, KeyStatistics>();
-        const bits = this.valueBits(root);
-        const lacksBits = (input: InputInfo): boolean => sampledForBits(input, policy).length > 0 && !bits.has(input);
-        if (inputsOf(root).some(lacksBits)) return undefined;
+        const values = this.valueSamples(root);
+        const lacksSample = (input: InputInfo): boolean =>
+            sampledColumns(input, policy).length > 0 && !values.has(input);
+        if (inputsOf(root).some(lacksSample)) return undefined;
         for (const wanted of wantedStatistics(root, policy)) {
             const sample = this.#find(wanted);
             if (sample === undefined) return undefined;
@@ -73,26 +75,26 @@ export class StatisticsCache {
         return statistics;
     }
 
-    /** Bits that values take where they are packed, as far as they have been sampled. */
-    public valueBits(root: LogicalNode): ValueBits {
-        const found = new Map<InputInfo, readonly (number | undefined)[]>();
+    /** What is known of values, as far as they have been sampled. */
+    public valueSamples(root: LogicalNode): ValueSamples {
+        const found = new Map<InputInfo, readonly (ValueSample | undefined)[]>();
         for (const input of inputsOf(root)) {
-            const bits = input.source.kind === "layout" ? this.#bits.get(input.source.layout) : undefined;
-            if (bits !== undefined) found.set(input, bits);
+            const values = input.source.kind === "layout" ? this.#values.get(input.source.layout) : undefined;
+            if (values !== undefined) found.set(input, values);
         }
         return found;
     }
 
-    async #sampleBits(job: Job, input: InputInfo, policy: Policy, open: SourceHandle | undefined): Promise<void> {
-        const columns = sampledForBits(input, policy);
+    async #sampleValues(job: Job, input: InputInfo, policy: Policy, open: SourceHandle | undefined): Promise<void> {
+        const columns = sampledColumns(input, policy);
         if (columns.length === 0) return;
         const layout = sampledLayout(input);
-        if (this.#bits.has(layout)) return;
+        if (this.#values.has(layout)) return;
         const handle = open ?? (await job.binding.openSource(job.engine, layout));
         try {
-            const sampled = await job.binding.valueBits(job.handle, handle, columns);
-            const bits = input.columns.map((_, column) => sampled[columns.indexOf(column)]);
-            this.#bits.set(layout, bits);
+            const sampled = await job.binding.sampleValues(job.handle, handle, columns);
+            const values = input.columns.map((_, column) => sampled[columns.indexOf(column)]);
+            this.#values.set(layout, values);
         } catch (error) {
             // A later query may have the memory for it.
             if (!isMemoryPressure(error)) throw error;
@@ -139,7 +141,7 @@ export class StatisticsCache {
         open: ReadonlyMap<InputInfo, SourceHandle> = new Map()
     ): Promise<Map<string, KeyStatistics>> {
         const wanted = wantedStatistics(root, policy);
-        await settleAll(inputsOf(root).map((input) => this.#sampleBits(job, input, policy, open.get(input))));
+        await settleAll(inputsOf(root).map((input) => this.#sampleValues(job, input, policy, open.get(input))));
         const found = await settleAll(wanted.map((one) => this.#one(job, one, workers, open.get(one.input))));
         const statistics = new Map<string, KeyStatistics>();
         wanted.forEach(({ id }, i) => {

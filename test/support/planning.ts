@@ -13,6 +13,7 @@ import type { InputInfo, JoinNode, GroupNode, LogicalColumn, LogicalNode } from 
 import type { Plan } from "../../src/plan/plan.js";
 import { NotOnDevice } from "../../src/planner/device-support.js";
 import type { PlanQuery } from "../../src/planner/plan-query.js";
+import type { ValueSample } from "../../src/planner/statistics.js";
 import { deviceMemory } from "./device-memory.js";
 
 export const machine: MachineInfo = machineInfo({
@@ -86,6 +87,11 @@ export function join(left: LogicalNode, right: LogicalNode, options: object): Jo
 
 export function group(child: LogicalNode, options: object): GroupNode {
     return groupNode(sourceOf(child), options).node;
+}
+
+/** What a sample says of columns that take so many bits packed, and may have values of any size. */
+export function samplesOf(bits: readonly (number | undefined)[]): (ValueSample | undefined)[] {
+    return bits.map((of) => (of === undefined ? undefined : { bits: of, magnitude: Infinity }));
 }
 
 export function planQueryOf(root: LogicalNode, more: Partial<PlanQuery> & { debug?: Knobs } = {}): PlanQuery {

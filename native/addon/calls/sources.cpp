@@ -12,7 +12,7 @@
 #include "addon/jobs/job_registry.hpp"
 #include "addon/jobs/stage_job.hpp"
 #include "executor/cpu/key_statistics.hpp"
-#include "executor/device/value_bits.hpp"
+#include "executor/device/value_samples.hpp"
 #include "transfer/file_table.hpp"
 
 namespace spillway::addon {
@@ -234,7 +234,7 @@ Napi::Value key_pairs_call(const Napi::CallbackInfo& info) {
     });
 }
 
-Napi::Value value_bits_call(const Napi::CallbackInfo& info) {
+Napi::Value sample_values_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto source = use_source(info[1]);
     const auto& types = source->source->columns();
@@ -246,11 +246,16 @@ Napi::Value value_bits_call(const Napi::CallbackInfo& info) {
         if (!fits) throw item.error("a column of values of 1, 2, 4, 8 or 16 bytes");
     }
     return start_stage(info.Env(), job, [=]() -> Encode {
-        const std::vector<double> bits =
-            sampled_value_bits(*source->source, columns, job->engine->budget, job->control);
-        return [bits](Napi::Env env) -> Napi::Value {
-            auto told = Napi::Array::New(env, bits.size());
-            for (uint32_t i = 0; i < bits.size(); ++i) told.Set(i, bits[i]);
+        const std::vector<ValueSample> samples =
+            sample_values(*source->source, columns, job->engine->budget, job->control);
+        return [samples](Napi::Env env) -> Napi::Value {
+            auto told = Napi::Array::New(env, samples.size());
+            for (uint32_t i = 0; i < samples.size(); ++i) {
+                auto sample = Napi::Object::New(env);
+                sample.Set("bits", samples[i].bits);
+                sample.Set("magnitude", samples[i].magnitude);
+                told.Set(i, sample);
+            }
             return told;
         };
     });
@@ -273,7 +278,7 @@ void export_source_calls(Napi::Object exports) {
     export_async<source_dictionary>(exports, "sourceDictionary");
     export_async<key_statistics_call>(exports, "keyStatistics");
     export_async<key_pairs_call>(exports, "keyPairs");
-    export_async<value_bits_call>(exports, "valueBits");
+    export_async<sample_values_call>(exports, "sampleValues");
 }
 
 }  // namespace spillway::addon

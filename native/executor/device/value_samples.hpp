@@ -10,10 +10,14 @@
 
 namespace spillway {
 
-// Bits that values of these columns take where they cross the link packed, headers of blocks included: the mean of a
-// few blocks that are spread evenly over the source. The columns must have values whose width can be packed, and no
-// dictionaries.
-std::vector<double> sampled_value_bits(Source& source, const std::vector<int32_t>& columns, MemoryBudget& budget,
+// What a few blocks that are spread evenly over a source tell of a column's values.
+struct ValueSample {
+    double bits = 0;       // that one takes where it crosses the link packed, headers of blocks included: the mean
+    double magnitude = 0;  // of an integer, or of a decimal's digits, at most, whatever lies in the place of NULLs too
+};
+
+// The columns must have values whose width can be packed, and no dictionaries.
+std::vector<ValueSample> sample_values(Source& source, const std::vector<int32_t>& columns, MemoryBudget& budget,
                                        JobControl& control);
 
 }  // namespace spillway

@@ -68,7 +68,7 @@ export interface Filling {
 }
 
 /** What decides whether values of inputs are packed. */
-export type LinkFacts = Pick<PlanQuery, "profile" | "policy" | "debug" | "valueBits"> & Pick<Movers, "workers">;
+export type LinkFacts = Pick<PlanQuery, "profile" | "policy" | "debug" | "valueSamples"> & Pick<Movers, "workers">;
 
 /** A core packed 41 GB/s of values that were in its cache, and 10.5 that came from memory. */
 const cachedPackFactor = 4;
@@ -76,14 +76,14 @@ const cachedPackFactor = 4;
 type Packed = Pick<Filling, "packedBytes" | "sentShare">;
 
 /** Share of its bits that a column takes packed; 1: it is not packed, as it would not take clearly fewer. */
-function packedShare(input: InputInfo, column: number, { policy, debug, valueBits }: LinkFacts): number {
+function packedShare(input: InputInfo, column: number, { policy, debug, valueSamples }: LinkFacts): number {
     const { devicePackedRowsMin, devicePackedShareMax } = policy ?? defaultPolicy;
     const { type } = input.columns[column] as LogicalColumn;
     const isIndex = type.layout === "dictionary";
     if (debug.packLink === false || input.streamed || !(isIndex || canPack(type))) return 1;
     // Nobody counted the values of dictionaries of held rows.
     const values = input.source.kind === "layout" ? (input.dictionaryRows[column] ?? 0) : Infinity;
-    const bits = isIndex ? indexBits(values) : valueBits?.get(input)?.[column];
+    const bits = isIndex ? indexBits(values) : valueSamples?.get(input)?.[column]?.bits;
     const share = (bits ?? Infinity) / (8 * (isIndex ? dictionaryIndexBytes : type.byteWidth));
     if (debug.packLink === true) return Math.min(share, devicePackedShareMax);
     return share <= devicePackedShareMax && input.rows >= devicePackedRowsMin ? share : 1;

@@ -19,6 +19,15 @@ bool counts(const StagedAggregate& aggregate) {
     return aggregate.kind == Kind::kCountRows || aggregate.kind == Kind::kCount;
 }
 
+bool fits_64_bits(__int128 sum, ValueKind kind) {
+    return kind == ValueKind::kSigned ? sum == static_cast<int64_t>(sum)
+                                      : sum == static_cast<__int128>(static_cast<uint64_t>(sum));
+}
+
+Failure sum_too_large() {
+    return {SPILLWAY_CUDA_OVERFLOW, "a sum does not fit 64 bits"};
+}
+
 std::vector<uint32_t> output_widths(const StagedGroupBySpec& spec) {
     const auto widths = spec.output_widths();
     return {widths.begin(), widths.end()};
@@ -114,6 +123,8 @@ void StagedGroupBy::add_value(Value& value, const StagedAggregate& aggregate, co
     const __int128 number = integer(chunk, aggregate.column, aggregate.value_kind, row);
     if (aggregate.kind == Kind::kSum) {
         value.number += number;
+        // Sums of parts of the rows have 64 bits too.
+        if (!fits_64_bits(value.number, aggregate.value_kind)) throw sum_too_large();
     } else if (first || (aggregate.kind == Kind::kMin ? number < value.number : number > value.number)) {
         value.number = number;
     }
@@ -159,10 +170,7 @@ std::string StagedGroupBy::text_of(const Value& value, const StagedAggregate& ag
         std::memcpy(text.data(), text.size() == 4 ? static_cast<const void*>(&narrow) : &value.real, text.size());
         return text;
     }
-    const bool fits = aggregate.value_kind == ValueKind::kSigned
-                          ? value.number == static_cast<int64_t>(value.number)
-                          : value.number == static_cast<__int128>(static_cast<uint64_t>(value.number));
-    if (!fits) throw Failure{SPILLWAY_CUDA_OVERFLOW, "a sum does not fit 64 bits"};
+    if (!fits_64_bits(value.number, aggregate.value_kind)) throw sum_too_large();
     std::memcpy(text.data(), &value.number, text.size());
     return text;
 }

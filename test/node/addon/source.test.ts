@@ -110,17 +110,18 @@ describe("bits of values", () => {
     const words = (valueOf: (row: number) => bigint, count = rows): Uint8Array =>
         new Uint8Array(BigInt64Array.from({ length: count }, (_, row) => valueOf(row)).buffer);
     /** Of one column, whose values are these bytes. */
-    const bitsOf = async (values: Uint8Array, type: Partial<NativeColumnType> = {}, valid?: Uint8Array) => {
+    const sampleOf = async (values: Uint8Array, type: Partial<NativeColumnType> = {}, valid?: Uint8Array) => {
         const column = { ...int64Column("v"), ...type };
         const count = values.byteLength / column.byteWidth;
         const nodes = Float64Array.of(count, valid === undefined ? 0 : 1, 0);
         const batch = { rows: count, nodes, memory: [valid ?? null, values], variadicCounts: [], dictionaries: [] };
         const none = { dictionaries: [], files: null, links: [] };
         const source = await binding.openSource(engine, { columns: [column], ...none, batches: [batch] });
-        const [bits] = await binding.valueBits(job, source, [0]);
+        const [sample] = await binding.sampleValues(job, source, [0]);
         binding.closeSource(source);
-        return bits;
+        return sample!;
     };
+    const bitsOf = async (...given: Parameters<typeof sampleOf>) => (await sampleOf(...given)).bits;
 
     test("are those in which values of a block differ, wherever these lie", async () => {
         expect(await bitsOf(words(() => 77n))).toBe(header);
@@ -202,14 +203,33 @@ describe("bits of values", () => {
         expect(await bitsOf(new Uint8Array(0))).toBe(0);
     });
 
+    test("have a magnitude, by their sign and width", async () => {
+        const magnitudeOf = async (...given: Parameters<typeof sampleOf>) => (await sampleOf(...given)).magnitude;
+        expect(await magnitudeOf(words((row) => BigInt(row) - 5n, 8))).toBe(5);
+        expect(await magnitudeOf(words(() => -(2n ** 63n)))).toBe(2 ** 63);
+        expect(
+            await magnitudeOf(
+                words(() => -1n),
+                { order: "unsigned" }
+            )
+        ).toBe(2 ** 64);
+        expect(await magnitudeOf(Uint8Array.of(1, 255, 3), { byteWidth: 1 })).toBe(3);
+        expect(await magnitudeOf(Uint8Array.of(1, 255, 3), { byteWidth: 1, order: "unsigned" })).toBe(255);
+        // Low words first: -2, and 2 ** 64.
+        const decimals = words((row) => [-2n, -1n, 0n, 1n][row]!, 4);
+        expect(await magnitudeOf(decimals.slice(0, 16), { byteWidth: 16, order: "decimal" })).toBe(2);
+        expect(await magnitudeOf(decimals, { byteWidth: 16, order: "decimal" })).toBe(2 ** 64);
+        expect(await magnitudeOf(new Uint8Array(0))).toBe(0);
+    });
+
     test("come for the columns that are asked for, in their order", async () => {
         const source = await binding.openSource(engine, memorySource(rows, 7));
         // The payload is twice the key.
-        const [key, payload] = await binding.valueBits(job, source, [0, 1]);
-        expect(key).toBeCloseTo(10 + header, 1);
-        expect(payload! - key!).toBeCloseTo(1, 5);
-        expect(await binding.valueBits(job, source, [1, 0, 1])).toEqual([payload, key, payload]);
-        expect(await binding.valueBits(job, source, [])).toEqual([]);
+        const [key, payload] = await binding.sampleValues(job, source, [0, 1]);
+        expect(key?.bits).toBeCloseTo(10 + header, 1);
+        expect(payload!.bits - key!.bits).toBeCloseTo(1, 5);
+        expect(await binding.sampleValues(job, source, [1, 0, 1])).toEqual([payload, key, payload]);
+        expect(await binding.sampleValues(job, source, [])).toEqual([]);
     });
 
     test.each([
@@ -225,7 +245,7 @@ describe("bits of values", () => {
     test("are not to be had of columns that a source lacks", async () => {
         const source = await binding.openSource(engine, memorySource(10, 1));
         for (const column of [-1, 2, 0.5]) {
-            const refused = Promise.resolve().then(() => binding.valueBits(job, source, [column]));
+            const refused = Promise.resolve().then(() => binding.sampleValues(job, source, [column]));
             await expect(refused).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
         }
     });

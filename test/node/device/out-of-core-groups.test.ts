@@ -241,6 +241,33 @@ describe("group-bys out of core", () => {
         }
     });
 
+    test("sums that a sample calls short are exact, also where values that it missed are not", async () => {
+        const rows = 300_000;
+        const largest = 2n ** 63n - 1n;
+        // Rows of the key 0 between the sampled blocks: two of them together leave 64 bits, all four of them do not.
+        const missed = new Map([3000, 3003, 3006, 3009].map((row, i) => [row, i < 2 ? largest : -largest]));
+        const short = Array.from({ length: rows }, (_, i) => missed.get(i) ?? BigInt(i % 5));
+        const long = short.map((value, i) => (missed.has(i) ? largest : value));
+        const columns: PlainColumn[] = [
+            { name: "k", type: new Int32(), values: short.map((_, i) => i % 3) },
+            { name: "s", type: new Int64(), values: short },
+            { name: "l", type: new Int64(), values: long }
+        ];
+        const table = buildTable(columns, oneBatch(rows));
+        const of = (column: string): GroupCase => ({
+            ...{ table, keys: ["k"], text: column },
+            aggregates: [{ alias: "sum", kind: "sum", column }]
+        });
+        for (const gpu of gpus) {
+            const input = gpu.fromTable(table);
+            expectSameGroups(cellTable(await groupBy(gpu, of("s"), input).toTable()), expectedGroups(of("s")), of("s"));
+            await expect(groupBy(gpu, of("l"), input).toTable()).rejects.toMatchObject({
+                code: "INTEGER_OVERFLOW",
+                message: expect.stringContaining("the sum of column 'l'") as string
+            });
+        }
+    });
+
     test("NULLs of several keys are groups of their own", async () => {
         const values = [null, 0, 1, null, 0, null, 1, null];
         const columns: PlainColumn[] = [

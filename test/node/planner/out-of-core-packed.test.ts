@@ -16,7 +16,7 @@ import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
-import { group, inputNode, join, planQueryOf, type InputShape } from "../../support/planning.js";
+import { group, inputNode, join, planQueryOf, samplesOf, type InputShape } from "../../support/planning.js";
 
 const gibibyte = 2 ** 30;
 const rows = 2 ** 26;
@@ -40,9 +40,11 @@ interface Case extends Partial<PlanQuery> {
 /** The plan with these bits for the columns of each input; of an input without them there is no sample. */
 function planOf(root: LogicalNode, bits: readonly (Bits | undefined)[], given: Case = {}): Plan {
     const { limitBytes = gibibyte, ...more } = given;
-    const sampled = inputsOf(root).flatMap((input, at) => (bits[at] === undefined ? [] : [[input, bits[at]] as const]));
+    const sampled = inputsOf(root).flatMap((input, at) =>
+        bits[at] === undefined ? [] : [[input, samplesOf(bits[at])] as const]
+    );
     const memory = { budgetBytes: 128 * gibibyte, threads: 16 };
-    const query = planQueryOf(root, { valueBits: new Map(sampled), sink: "count", ...memory, ...more });
+    const query = planQueryOf(root, { valueSamples: new Map(sampled), sink: "count", ...memory, ...more });
     const made = planOutOfCore(query, planQuery(query), limitBytes);
     if (made instanceof NotOnDevice) throw made;
     return made;

@@ -31,7 +31,7 @@ import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { planOnDevice } from "../../../src/planner/plan-device.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
-import { group, inputNode, join, planQueryOf, type InputShape } from "../../support/planning.js";
+import { group, inputNode, join, planQueryOf, samplesOf, type InputShape } from "../../support/planning.js";
 
 const rows = 2 ** 26;
 /** What a sample says of values of 8 bytes that need few bits, or all, each with its share of a block's header. */
@@ -50,9 +50,11 @@ type Bits = readonly (number | undefined)[];
 
 /** The plan with these bits for the columns of each input; of an input without them there is no sample. */
 function planOf(root: LogicalNode, bits: readonly (Bits | undefined)[], more: Partial<PlanQuery> = {}): Plan {
-    const sampled = inputsOf(root).flatMap((input, at) => (bits[at] === undefined ? [] : [[input, bits[at]] as const]));
+    const sampled = inputsOf(root).flatMap((input, at) =>
+        bits[at] === undefined ? [] : [[input, samplesOf(bits[at])] as const]
+    );
     const memory = { budgetBytes: 2 ** 37, threads: 16 };
-    const query = planQueryOf(root, { valueBits: new Map(sampled), ...memory, ...more });
+    const query = planQueryOf(root, { valueSamples: new Map(sampled), ...memory, ...more });
     const made = planOnDevice(query, planQuery(query), 2 ** 37);
     if (made instanceof NotOnDevice) throw made;
     return made.plan;

@@ -23,7 +23,7 @@ import { defaultPolicy } from "../../../src/planner/policy.js";
 import {
     distinctKeys,
     looksUnique,
-    sampledForBits,
+    sampledColumns,
     statisticsId,
     samplingPolicy,
     wantedPairs,
@@ -234,7 +234,7 @@ describe("pairs of a join", () => {
 describe("bits of values", () => {
     const rows = defaultPolicy.devicePackedRowsMin;
     const sampled = (types: Record<string, DataType>, policy = defaultPolicy, shape: InputShape = {}): number[] =>
-        sampledForBits(inputsOf(inputNode(types, { rows, ...shape }))[0]!, policy);
+        sampledColumns(inputsOf(inputNode(types, { rows, ...shape }))[0]!, policy);
 
     test("are sampled of columns whose values have a width that blocks have", () => {
         const packable = [new Int8(), new Int16(), new Int32(), new Int64(), new Float64(), new TimestampSecond()];
@@ -267,7 +267,7 @@ describe("bits of values", () => {
         for (const kind of ["stream", "held"]) {
             const [input] = inputsOf(inputNode(types, { rows }));
             Object.assign(input!, { source: { kind } });
-            expect(sampledForBits(input!, defaultPolicy)).toEqual([]);
+            expect(sampledColumns(input!, defaultPolicy)).toEqual([]);
         }
     });
 });

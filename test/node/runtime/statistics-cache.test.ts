@@ -75,10 +75,10 @@ function cacheOn(answers: Answers = {}) {
             if (answers.pairsFailure !== undefined) throw answers.pairsFailure;
             return 1000 * ++made.pairs;
         },
-        valueBits: async (_: unknown, handle: unknown, columns: number[]) => {
+        sampleValues: async (_: unknown, handle: unknown, columns: number[]) => {
             asked.push([handle, columns]);
             if (answers.bitsFailure !== undefined) throw answers.bitsFailure;
-            return columns.map((column) => 10 + column);
+            return columns.map((column) => ({ bits: 10 + column, magnitude: column }));
         }
     });
     const cache = new StatisticsCache();
@@ -275,7 +275,7 @@ describe("bits of values", () => {
         const [left, right] = [mixed("l"), mixed("r")];
         const root = join(left, right, { on: "k" });
         expect(cache.known(root, bitsPolicy)).toBeUndefined();
-        expect([...cache.valueBits(root)]).toEqual([]);
+        expect([...cache.valueSamples(root)]).toEqual([]);
         for (let i = 0; i < 2; i++) {
             expect([...(await collect(root, bitsPolicy))]).toEqual([]);
             expect(cache.known(root, bitsPolicy)).toEqual(new Map());
@@ -284,14 +284,14 @@ describe("bits of values", () => {
             [{ kind: "source" }, [1, 3]],
             [{ kind: "source" }, [1, 3]]
         ]);
-        const bits = [undefined, 11, undefined, 13];
-        expect([...cache.valueBits(root)]).toEqual([
-            [inputOf(left), bits],
-            [inputOf(right), bits]
+        const values = [undefined, { bits: 11, magnitude: 1 }, undefined, { bits: 13, magnitude: 3 }];
+        expect([...cache.valueSamples(root)]).toEqual([
+            [inputOf(left), values],
+            [inputOf(right), values]
         ]);
         // Other queries of one of them know them, too.
         const grouped = group(left, { keys: ["k"] });
-        expect([...cache.valueBits(grouped).values()]).toEqual([bits]);
+        expect([...cache.valueSamples(grouped).values()]).toEqual([values]);
         expect(cache.known(grouped, bitsPolicy)).toEqual(new Map());
         expect(cache.known(join(left, mixed("other"), { on: "k" }), bitsPolicy)).toBeUndefined();
         expect(fake.leftOpen).toEqual([]);
@@ -305,7 +305,7 @@ describe("bits of values", () => {
         await collect(root, bitsPolicy);
         await collect(join(mixed("l"), mixed("r"), { on: "k" }), { ...policy, sampledFromRows: Infinity });
         expect(asked).toEqual([]);
-        expect([...cache.valueBits(root)]).toEqual([]);
+        expect([...cache.valueSamples(root)]).toEqual([]);
         expect(cache.known(root, bitsPolicy)).toEqual(new Map());
     });
 
@@ -327,7 +327,7 @@ describe("bits of values", () => {
             const { cache, fake, collect } = cacheOn({ bitsFailure: failureOf(code) });
             const root = join(mixed("l"), mixed("r"), { on: "k" });
             expect([...(await collect(root, bitsPolicy))]).toEqual([]);
-            expect([...cache.valueBits(root).values()].flat()).toEqual([]);
+            expect([...cache.valueSamples(root).values()].flat()).toEqual([]);
             expect(fake.leftOpen).toEqual([]);
         }
     );

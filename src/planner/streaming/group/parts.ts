@@ -23,7 +23,7 @@ function ofRelation(node: GroupNode): GroupNode {
 }
 
 const isRefused = (node: GroupNode, counted: boolean): boolean =>
-    attempt(() => outOfCoreGroupLayout(node, counted, true)) instanceof NotOnDevice;
+    attempt(() => outOfCoreGroupLayout(node, counted, { inWords: true })) instanceof NotOnDevice;
 
 const numbersOf = (node: GroupNode, aggregates: readonly number[]): number => addedNumbers(groupPart(node, aggregates));
 

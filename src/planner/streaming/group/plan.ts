@@ -14,6 +14,7 @@ import { isShortText } from "../short-texts.js";
 import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
 import { moreKeyWords, withShortTexts } from "./keys.js";
 import { outOfCoreGroupLayout } from "./row-layout.js";
+import { shortSumsOf } from "./short-sums.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";
 import type { GroupSizeRequest } from "./sizes.js";
@@ -38,13 +39,14 @@ function layoutOf(query: PlanQuery, node: InputGroup): OutOfCoreGroupLayout {
     const estimator = new Estimator(node, query.statistics, query.policy ?? defaultPolicy, query.tableFull);
     const inWords = query.plainDevice !== true && estimator.of(node).rows <= wordGroupsMax;
     const counted = query.sink === "count";
+    const isShortSum = shortSumsOf(query, node, estimator);
     const short = withShortTexts(node);
     if (short.keys.some(isShortText)) {
-        const layout = attempt(() => outOfCoreGroupLayout(short, counted, inWords));
+        const layout = attempt(() => outOfCoreGroupLayout(short, counted, { inWords, isShortSum }));
         // Keys that workers number have no words.
         if (!(layout instanceof NotOnDevice) && !layout.side.numbered) return layout;
     }
-    return outOfCoreGroupLayout(node, counted, inWords);
+    return outOfCoreGroupLayout(node, counted, { inWords, isShortSum });
 }
 
 /** The whole sample counts: a chunk of rows is longer, and finds keys again that a piece of the sample has once. */

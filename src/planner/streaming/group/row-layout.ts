@@ -23,7 +23,10 @@ import { checkedKeyBytes, isPackedKey, keyWordsOf } from "./keys.js";
 /** Rows of a key and so many have any width. No chunk has more columns, each of which is added up in some way. */
 const aggregatesMax = deviceConstants.groupAggregatesMax;
 const valueBytesMax = deviceConstants.aggregatedBytesMax;
-/** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */
+/**
+ * Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. Two
+ * words of a partial row for each sum are worth it where one might not do.
+ */
 const halvedBytes = 8;
 /** Of a decimal of 128 bits whose values fit 64. */
 const narrowBytes = 8;
@@ -41,6 +44,11 @@ type ResultDraft = Omit<OutOfCoreGroupColumn, "value" | "high" | "between" | "co
 const key = -1;
 const keyPresence = -2;
 
+/** Whether 64 bits are expected to hold every sum of values of a column, also of some of a group's rows. */
+export type IsShortSum = (column: number) => boolean;
+
+const noShortSums: IsShortSum = () => false;
+
 /** Puts the rows of chunks, the GPU's aggregates and the result together; throws NotOnDevice where there is no way. */
 class GroupLayoutDraft {
     readonly #columns: OutOfCoreChunkColumn[] = [];
@@ -56,7 +64,8 @@ class GroupLayoutDraft {
 
     public constructor(
         private readonly node: GroupNode,
-        inWords: boolean
+        inWords: boolean,
+        private readonly isShortSum: IsShortSum
     ) {
         const bytes = checkedKeyBytes(node);
         this.#isNarrow = narrowDecimals(node);
@@ -385,6 +394,9 @@ class GroupLayoutDraft {
         if (number === "float" || this.#width(input) < halvedBytes) {
             return { value: this.#aggregate("sum", number, half("whole")) };
         }
+        if (this.#width(input) === halvedBytes && this.isShortSum(column)) {
+            return { value: this.#aggregate("sum", number, half(this.#whole(input))) };
+        }
         if (this.#width(input) === wideBytes) {
             const quarter = (part: OutOfCoreQuarter): number => this.#aggregate("sum", "unsigned", half(part));
             return {
@@ -462,15 +474,19 @@ function some(values: { count?: number | undefined; present?: number | undefined
  * `counted`: nobody wants the groups themselves. `inWords`: a key of more than 8 bytes may be compared by its words;
  * else, and where these make a row too wide, it is numbered. Throws NotOnDevice with why it cannot run out of core.
  */
-export function outOfCoreGroupLayout(node: GroupNode, counted: boolean, inWords = false): OutOfCoreGroupLayout {
-    const made = attempt(() => new GroupLayoutDraft(node, inWords).make(counted));
+export function outOfCoreGroupLayout(
+    node: GroupNode,
+    counted: boolean,
+    { inWords = false, isShortSum = noShortSums }: { inWords?: boolean; isShortSum?: IsShortSum } = {}
+): OutOfCoreGroupLayout {
+    const made = attempt(() => new GroupLayoutDraft(node, inWords, isShortSum).make(counted));
     if (!(made instanceof NotOnDevice)) return made;
     if (!inWords) throw made;
-    return new GroupLayoutDraft(node, false).make(counted);
+    return new GroupLayoutDraft(node, false, isShortSum).make(counted);
 }
 
 /** Numbers that one operator adds up for a key, with words of the key where it has some; Infinity: it cannot. */
 export function addedNumbers(node: GroupNode): number {
-    const made = attempt(() => new GroupLayoutDraft(node, true).make(false));
+    const made = attempt(() => new GroupLayoutDraft(node, true, noShortSums).make(false));
     return made instanceof NotOnDevice ? Infinity : made.group.aggregates.length;
 }

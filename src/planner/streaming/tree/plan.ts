@@ -7,6 +7,7 @@ import { arrowRowBytes, Estimator } from "../../estimates.js";
 import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
+import { shortSumsOf } from "../group/short-sums.js";
 import { gatherNs, heldBytes } from "../join/gather.js";
 import { freeHostBytes, hostShare, isKept, tablesFactor } from "../host-memory.js";
 import { fillingOf, isPacked, outOfCoreStartMs, packsResults, type Filling } from "../link.js";
@@ -29,6 +30,7 @@ function factsOf(query: PlanQuery) {
     const estimator = new Estimator(query.root, query.statistics, policy, query.tableFull);
     const layout = treeLayout({
         ...{ root: query.root, estimator, policy },
+        shortSumsOf: (node) => shortSumsOf(query, node, estimator),
         ...{ counted: query.sink === "count", held: query.isHeld === true }
     });
     return { facts: { query, estimator, ...layout } satisfies TreeFacts, layout, estimator };

@@ -30,7 +30,7 @@ import {
     textCodeBytes
 } from "../chunk-rows.js";
 import { requireKnownRows } from "../coherent/row-layout.js";
-import { outOfCoreGroupLayout } from "../group/row-layout.js";
+import { outOfCoreGroupLayout, type IsShortSum } from "../group/row-layout.js";
 import { narrowDecimals } from "../narrow-decimals.js";
 import { whyGathered, type SideColumn } from "../join/gather.js";
 import { equalsNull, keyPlan } from "../join/keys.js";
@@ -60,6 +60,7 @@ export interface TreeRequest {
     readonly held: boolean;
     readonly estimator: Estimator;
     readonly policy: Policy;
+    readonly shortSumsOf: (node: GroupNode) => IsShortSum;
 }
 
 /** How rows of an operator are to be read: where the values of each wanted column are. */
@@ -407,7 +408,7 @@ class TreeDraft {
         if (node.algorithm !== undefined) {
             throw new NotOnDevice(`"${node.algorithm}" was asked for, which groups a table in GPU memory`);
         }
-        const layout = outOfCoreGroupLayout(node, counted);
+        const layout = outOfCoreGroupLayout(node, counted, { isShortSum: this.request.shortSumsOf(node) });
         const operator = this.operators.push({ kind: "group", node, layout }) - 1;
         this.#enter(node.child, layout.side, operator, 0);
         return layout;
