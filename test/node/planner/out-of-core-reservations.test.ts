@@ -72,13 +72,21 @@ describe("a join", () => {
         expect(mostHostBytes(request)).toBe(chunks + results + most + 16 * mebibyte + disk);
     });
 
-    test("pins eight chunks of 8 MiB, parts of those of the GPU, where these are larger", () => {
+    test("pins sixteen chunks of 8 MiB, parts of those of the GPU, where these are larger", () => {
         const large = { ...request, buildRows: 2 ** 26, probeRows: 2 ** 26, limitBytes: 2 ** 32, hostBytes: 2 ** 33 };
         const sizes = chooseSizes({ ...large, debug: { chunkRows: 2 ** 22, radixBits: 4 } });
-        expect(sizes).toMatchObject({ chunkRows: 2 ** 22, hostChunkRows: 2 ** 19, hostChunkSlots: 8 });
+        expect(sizes).toMatchObject({ chunkRows: 2 ** 22, hostChunkRows: 2 ** 19, hostChunkSlots: 16 });
         // Each of up to 30 columns, validity among them, may begin 256 bytes later than the one before ends.
         const part = (2 * 2 ** 22 * 8 + 2 ** 22 / 8) / 8 + 30 * 256;
-        expect(ringBytes(memory, sizes).chunks).toBe(8 * part);
+        expect(ringBytes(memory, sizes).chunks).toBe(16 * part);
+        // A 16th of the host's budget, but for eight of them.
+        for (const [hostBytes, slots] of [
+            [11 * 2 ** 27, 11],
+            [2 ** 29, 8]
+        ] as const) {
+            const fewer = chooseSizes({ ...large, hostBytes, debug: { chunkRows: 2 ** 22, radixBits: 4 } });
+            expect(fewer).toMatchObject({ hostChunkRows: 2 ** 19, hostChunkSlots: slots });
+        }
         // Of other numbers of rows no equal parts have whole blocks of packed values.
         const odd = chooseSizes({ ...large, debug: { chunkRows: 3 * 2 ** 13 * 101, radixBits: 4 } });
         expect(odd).toMatchObject({ hostChunkRows: odd.chunkRows, hostChunkSlots: 5 });

@@ -27,7 +27,7 @@ export interface GroupLoad extends Movers {
     readonly isManyKeys: boolean;
     /** Different keys for each row of a sample, whose pieces are rows behind each other; 1: it is not known. */
     readonly differentShare: number;
-    readonly sizes: Pick<OutOfCoreGroupSizes, "chunkRows" | "radixBits">;
+    readonly sizes: Pick<OutOfCoreGroupSizes, "chunkRows" | "radixBits" | "pages" | "pageRows" | "mergeRows">;
     readonly spilledBytes: number;
     /** The parts of these bytes that go to another GPU, and to disk. */
     readonly peerBytes: number;
@@ -36,17 +36,30 @@ export interface GroupLoad extends Movers {
     readonly spilledShare: number;
 }
 
-/** What a chunk that is aggregated on its own takes: some 40 kernels. An H100 read 58 of 2^18 rows in 13.4 ms. */
-const groupedChunkMs = 0.17;
+/**
+ * What a chunk that is aggregated on its own takes: some 40 kernels, and its bytes. An H100 read 58 of 2^18 rows of 16
+ * bytes in 13.4 ms; an H200 took 74 ms for 64 of 2^20 rows of 56 bytes, which workers filled in about 42, and 51 for as
+ * many of 32 bytes.
+ */
+const groupedChunk = { chunkMs: 0.25, byteNs: 0.007 };
 
 /**
  * What the GPU and the host take where chunks have too many keys to be aggregated on their own: for a chunk, for each
- * of its partitions, for each row that is partitioned and kept, and, when all have come, for each row that is
- * aggregated and for each partition that comes back. H100, 8-byte keys, counted: 2^27 different ones at 512 MiB took
- * 110 ms to be read (256 chunks, 512 partitions) and 76 for what was spilled, 2^28 at 4 GiB 77 (128 and 128), 26 for
- * what was resident and 17, and 2^30, four to a group, at 16 GiB 350 in all.
+ * of its partitions, for each row that is partitioned and kept and its bytes, each time that rows are aggregated and for
+ * each of their bytes, and for each partition that comes back. H100, 8-byte keys, counted: 2^27 different ones at 512
+ * MiB took 110 ms to be read (256 chunks, 512 partitions) and 76 for what was spilled, 2^28 at 4 GiB 77 (128 and 128),
+ * 26 for what was resident and 17, and 2^30, four to a group, at 16 GiB 350 in all. H200, 2^26 rows of 56 bytes: at 4
+ * GiB kernels took 23 ms before and between 7 ms for 15 M rows that were aggregated when pages ran out, and 21 for the
+ * 52 M that were left; at 1 GiB 79 for 82 M in 192 times.
  */
-const manyKeys = { chunkMs: 0.2, pieceMs: 0.00023, rowNs: 0.25, mergedRowNs: 0.13, partitionBackMs: 0.1 };
+const manyKeys = { chunkMs: 0.2, pieceMs: 0.00023, rowNs: 0.05, byteNs: 0.005, partitionBackMs: 0.1 };
+const [mergeMs, mergedByteNs] = [0.2, 0.008];
+
+/** Rows are aggregated no more often than that while they come: other partitions leave before. */
+const compactionsMax = 4;
+
+/** The part of the shorter one of two times that goes by while the other one does not: work comes in chunks. */
+const unsharedTime = 0.5;
 
 /**
  * What workers take in nanoseconds, per row for hashes of keys of several words and per value for sums of which the GPU
@@ -64,19 +77,39 @@ interface GroupWork {
 /** Chunks with no more different keys for each row are aggregated (kGroupedShare in cuda/staged_group_by). */
 const groupedShareMax = 0.5;
 
-function gpuWork({ rows, isManyKeys, differentShare, sizes, spilledShare }: GroupLoad): GroupWork {
+/** Time for rows that are aggregated in pages, as many as a merge takes at once. */
+function mergedMs({ memory, sizes }: GroupLoad, rows: number): number {
+    return (rows / sizes.mergeRows) * mergeMs + (rows * memory.rowBytes * mergedByteNs) / nsPerMs;
+}
+
+/** Rows that are aggregated in full pages, where that leaves one for each group, until the rest has room. */
+function compactedRows({ sizes, groups }: GroupLoad, kept: number): number {
+    const room = sizes.pages * sizes.pageRows;
+    const freedShare = Math.max(1 - groups / room, 1 / compactionsMax);
+    return Math.max(0, kept - room) / freedShare;
+}
+
+function gpuWork(load: GroupLoad): GroupWork {
+    const { rows, memory, isManyKeys, differentShare, sizes, spilledShare } = load;
     const chunks = Math.ceil(rows / sizes.chunkRows);
-    if (!isManyKeys) return { read: chunks * groupedChunkMs, resident: 0, back: 0 };
-    const { chunkMs, pieceMs, rowNs, mergedRowNs, partitionBackMs } = manyKeys;
+    const groupedMs = chunks * groupedChunk.chunkMs + (rows * memory.rowBytes * groupedChunk.byteNs) / nsPerMs;
+    if (!isManyKeys) return { read: groupedMs, resident: 0, back: 0 };
+    const { chunkMs, pieceMs, rowNs, byteNs, partitionBackMs } = manyKeys;
     const partitions = 2 ** sizes.radixBits;
     // Rows of a key that lie together, as those of an order do, are one when they are partitioned.
     const isGrouped = differentShare <= groupedShareMax;
     const kept = isGrouped ? rows * differentShare : rows;
-    const mergedMs = (kept * mergedRowNs) / nsPerMs;
+    const keptMs = (kept * (rowNs + memory.rowBytes * byteNs)) / nsPerMs;
+    const compacted = (1 - spilledShare) * compactedRows(load, kept);
+    const left = mergedMs(load, Math.min(kept, sizes.pages * sizes.pageRows));
     return {
-        read: chunks * ((isGrouped ? groupedChunkMs : chunkMs) + partitions * pieceMs) + (kept * rowNs) / nsPerMs,
-        resident: (1 - spilledShare) * mergedMs,
-        back: spilledShare * (mergedMs + partitions * partitionBackMs)
+        read:
+            (isGrouped ? groupedMs : chunks * chunkMs) +
+            chunks * partitions * pieceMs +
+            keptMs +
+            mergedMs(load, compacted),
+        resident: (1 - spilledShare) * left,
+        back: spilledShare * (mergedMs(load, kept) + partitions * partitionBackMs)
     };
 }
 
@@ -137,6 +170,10 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
         work.resident + work.back,
         diskBytes / profile.spillReadBytesPerMs
     );
+    const fillsMs = Math.max(
+        linkMs(load, inputBytes, spilledBytes - peerBytes, { in: 0, out: peerBytes }),
+        fillMs(load, load.filling) + keysMs(load)
+    );
     return {
         h2dBytes: Math.ceil(inputBytes + spilledBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
@@ -146,9 +183,7 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
         readMs:
             profile.deviceInputStartMs +
             Math.max(
-                linkMs(load, inputBytes, spilledBytes - peerBytes, { in: 0, out: peerBytes }),
-                fillMs(load, load.filling) + keysMs(load),
-                work.read,
+                Math.max(fillsMs, work.read) + unsharedTime * Math.min(fillsMs, work.read),
                 diskBytes / profile.spillWriteBytesPerMs
             ),
         residentMs,

@@ -93,17 +93,21 @@ function choosePageRows({ memory, limitBytes }: GroupSizeRequest, chunkRows: num
     return chunkRows === undefined ? good : clamp(powerOfTwoAtMost(chunkRows), pageRowsMin, good);
 }
 
-function withChunks(memory: GroupMemory, sizes: OutOfCoreGroupSizes, chunkRows: number): OutOfCoreGroupSizes {
+function withChunks(
+    { memory, hostBytes }: GroupSizeRequest,
+    sizes: OutOfCoreGroupSizes,
+    chunkRows: number
+): OutOfCoreGroupSizes {
     const mergeRows = Math.max(sizes.mergeRows, chunkRows, sizes.pageRows);
     const made = { ...sizes, chunkRows, mergeRows, resultRows: chunkRows };
-    return { ...made, ...hostChunksOf(made, chunkRowBytes(memory)) };
+    return { ...made, ...hostChunksOf(made, chunkRowBytes(memory), hostBytes) };
 }
 
 function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
     const { memory, rows: inputRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
-    const taken = (rows: number): number => memory.of(withChunks(memory, sizes, rows)).deviceBytes;
-    const pinned = (rows: number): number => pinnedBytes(groupRingBytes(memory, withChunks(memory, sizes, rows)));
+    const taken = (rows: number): number => memory.of(withChunks(request, sizes, rows)).deviceBytes;
+    const pinned = (rows: number): number => pinnedBytes(groupRingBytes(memory, withChunks(request, sizes, rows)));
     const widest = Math.max(memory.rowBytes, chunkRowBytes(memory));
     const most = powerOfTwoAtMost(chunkBytesMax / widest);
     let rows = clamp(powerOfTwoAtMost(inputRows / chunksMin), chunkRowsSmall, most);
@@ -189,7 +193,7 @@ function sizesWith(request: GroupSizeRequest, radixBits: number): OutOfCoreGroup
         ...{ spillBlockBytes: 0, peerBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         preAggregation: "auto"
     };
-    sizes = withChunks(request.memory, sizes, chooseChunkRows(request, sizes));
+    sizes = withChunks(request, sizes, chooseChunkRows(request, sizes));
     sizes = { ...sizes, mergeRows: chooseMergeRows(request, sizes) };
     return { ...sizes, pages: choosePages(request, sizes) };
 }

@@ -65,9 +65,13 @@ function radixBitsOf({ memory, buildRows, limitBytes, blockBytes, debug }: SizeR
     return radixBitsFor(wanted, limitBytes, debug.radixBits);
 }
 
-function withChunks({ memory }: Pick<SizeRequest, "memory">, sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
+function withChunks(
+    { memory, hostBytes }: Pick<SizeRequest, "memory" | "hostBytes">,
+    sizes: OutOfCoreSizes,
+    chunkRows: number
+): OutOfCoreSizes {
     const made = { ...sizes, chunkRows, resultRows: chunkRows };
-    return { ...made, ...hostChunksOf(made, memory.widestRowBytes) };
+    return { ...made, ...hostChunksOf(made, memory.widestRowBytes, hostBytes) };
 }
 
 /** The rest of the limit, or what all partitions need when their last pages are almost empty. */
