@@ -22,7 +22,7 @@ const benchTarget = "spillway_gpu_bench";
 // Beside the program, so that whoever packs both files can tell on another machine what it was built from.
 const stampFile = `${program}.json`;
 // nvcc with the sort and scan templates of CUB.
-const compilerBytes = 2 << 30;
+const compilerBytes = 2 * 2 ** 30;
 
 function output(command, args) {
     const result = spawnSync(command, args, { cwd: root, encoding: "utf8" });
