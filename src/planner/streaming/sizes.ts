@@ -25,9 +25,10 @@ export const chunksMin = 32;
  */
 const hostChunkBytesMax = 8 * mebibyte;
 /**
- * Workers fill some of them while the thread that runs the operator is busy with kernels of a whole chunk, and takes and
- * gives back none. H200, 4 GiB, 2^26 rows of 7 columns, in ms with 8, 12, 16 and 24: sums of groups 118, 106, 100 and
- * 102, sums of a join 215, 193, 194 and 188; 2^28 rows of 2 columns, sums of a join, with 8, 12 and 16: 187, 178 and 180.
+ * Workers fill some of them while the thread that runs the operator is busy with kernels of a whole chunk, and neither
+ * takes nor gives back one. H200, 4 GiB, 2^26 rows of 7 columns, in ms with 8, 12, 16 and 24: sums of groups 118, 106,
+ * 100 and 102, sums of a join 215, 193, 194 and 188; 2^28 rows of 2 columns, sums of a join, with 8, 12 and 16: 187,
+ * 178 and 180.
  */
 const hostChunkSlotsGood = 16;
 const hostChunkSlotsLeast = 8;

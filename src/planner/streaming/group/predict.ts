@@ -45,12 +45,12 @@ const groupedChunk = { chunkMs: 0.25, byteNs: 0.007 };
 
 /**
  * What the GPU and the host take where chunks have too many keys to be aggregated on their own: for a chunk, for each
- * of its partitions, for each row that is partitioned and kept and its bytes, each time that rows are aggregated and for
- * each of their bytes, and for each partition that comes back. H100, 8-byte keys, counted: 2^27 different ones at 512
- * MiB took 110 ms to be read (256 chunks, 512 partitions) and 76 for what was spilled, 2^28 at 4 GiB 77 (128 and 128),
- * 26 for what was resident and 17, and 2^30, four to a group, at 16 GiB 350 in all. H200, 2^26 rows of 56 bytes: at 4
- * GiB kernels took 23 ms before and between 7 ms for 15 M rows that were aggregated when pages ran out, and 21 for the
- * 52 M that were left; at 1 GiB 79 for 82 M in 192 times.
+ * of its partitions, for each row that is partitioned and kept and its bytes, each time that rows are aggregated and
+ * for each of their bytes, and for each partition that comes back. H100, 8-byte keys, counted: 2^27 different ones at
+ * 512 MiB took 110 ms to be read (256 chunks, 512 partitions) and 76 for what was spilled, 2^28 at 4 GiB 77 (128 and
+ * 128), 26 for what was resident and 17, and 2^30, four to a group, at 16 GiB 350 in all. H200, 2^26 rows of 56 bytes,
+ * 4 GiB: kernels took 23 ms while rows came, 7 more for 15 M rows that were aggregated when pages ran out, and 21 in
+ * the end for the 52 M that were left; at 1 GiB 79 for 82 M in 192 times.
  */
 const manyKeys = { chunkMs: 0.2, pieceMs: 0.00023, rowNs: 0.05, byteNs: 0.005, partitionBackMs: 0.1 };
 const [mergeMs, mergedByteNs] = [0.2, 0.008];

@@ -5,7 +5,7 @@ import type { PlanQuery } from "../../plan-search.js";
 import { traceColumn } from "../../statistics.js";
 import type { IsShortSum } from "./row-layout.js";
 
-/** Half of what 64 bits hold with a sign: values that a sample has missed, or more rows than expected, may double it. */
+/** Half of what 64 bits hold with a sign: values that a sample missed, or more rows than expected, may double it. */
 const shortSumMax = 2 ** 62;
 
 /**
