@@ -11,9 +11,9 @@
 //     --receipt FILE               instead of test/gpu/receipt.json
 // node scripts/test-gpu.mjs --build-only      compiles, which takes no GPU
 // node scripts/test-gpu.mjs --check-receipt   one line: whether the receipt is of the sources of this tree
-// A machine without compiler, sources or packages takes the files build/gpu-tests/spillway_gpu_tests and
-// ...tests.json (for --sanitize ..._plain too), scripts/test-gpu.mjs and scripts/steps. The commit of sources without
-// git: SPILLWAY_COMMIT.
+// A machine without compiler, sources or packages takes of build/gpu-tests the files spillway_gpu_tests, ...tests.json
+// (for --sanitize ..._plain too) and spillway_device_lost_program, and scripts/test-gpu.mjs and scripts/steps. The
+// commit of sources without git: SPILLWAY_COMMIT.
 // The last line is "N passed, N failed". Exit code 1: something failed; 2: nothing was run, say for want of a GPU.
 import { spawnSync } from "node:child_process";
 import { parseArgs } from "node:util";
