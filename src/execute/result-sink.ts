@@ -152,7 +152,7 @@ export class QueueSink implements ResultSink {
     #given = false;
     /** Readers wait for the queue that another plan will open. */
     #restarting: Signal | undefined;
-    /** What comes after the queue is known: another one, or nothing. */
+    /** Given when another queue takes the place of this one, when it is closed, and when the query has ended. */
     #followed = makeSignal();
     /** When the event loop had its last turn. */
     #turnAt = 0;
@@ -205,7 +205,8 @@ export class QueueSink implements ResultSink {
     }
 
     public async finish(): Promise<void> {
-        await Promise.resolve(this.#followed.give());
+        this.#followed.give();
+        await Promise.resolve();
     }
 
     /** The next batch, or null after the last; only after `open`. */

@@ -115,11 +115,6 @@ export interface NativeOutputBatch {
     memory: ArrayBuffer[];
 }
 
-export interface NativeValueSample {
-    bits: number;
-    magnitude: number;
-}
-
 export interface NativeKeyStatistics {
     rows: number;
     nulls: number;
@@ -307,8 +302,12 @@ export interface Binding extends DeviceBinding {
         keys: NativeKeySpec[],
         options: { sampleRows: number; exactRange: boolean; workers: number }
     ): Promise<NativeKeyStatistics>;
-    /** Of columns of 1, 2, 4, 8 or 16 bytes, by some of their values. */
-    sampleValues(job: JobHandle, source: SourceHandle, columns: number[]): Promise<NativeValueSample[]>;
+    /** Reads some values of each of these columns, which have 1, 2, 4, 8 or 16 bytes. */
+    sampleValues(
+        job: JobHandle,
+        source: SourceHandle,
+        columns: number[]
+    ): Promise<{ bits: number; magnitude: number }[]>;
     /** Estimated pairs of rows with equal keys, from samples of both sides. */
     keyPairs(
         job: JobHandle,

@@ -110,7 +110,7 @@ export interface OutOfCoreGroupColumn {
     readonly name: string;
 }
 
-/** Values of 64 bits are added up in 64, which sums of a part of a group may leave where the group's own do not. */
+/** Whole values of 64 bits are added up in 64 bits: halves, which add up exactly, have 32. */
 export function hasShortSums({ aggregates, widths }: OutOfCoreGroupShape): boolean {
     return aggregates.some(({ kind, number, column }) => kind === "sum" && number !== "float" && widths[column] === 8);
 }

@@ -34,7 +34,7 @@ export interface PlanQuery {
     setFull?: boolean;
     /** Keys were not as dense or unique as their sample: plan no array join. */
     notDense?: boolean;
-    /** The GPU refused what was chosen for it: plan what it never refuses. */
+    /** The GPU refused what was chosen for it, or found sums of more than 64 bits: plan what it takes in any case. */
     plainDevice?: boolean;
     /** GPU memory ran out with all tables in it: plan out of core. */
     deviceFull?: boolean;

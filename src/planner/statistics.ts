@@ -97,14 +97,15 @@ export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean)
           };
 }
 
+/** What a sample of a column's values tells. */
 export interface ValueSample {
-    /** That a value takes on the link, packed. */
+    /** The bits that a value takes on the link where it is packed. */
     readonly bits: number;
-    /** Of an integer, or of a decimal's digits, at most; of floats it says nothing. */
+    /** The greatest absolute value of integers, or of the digits of decimals. It says nothing of floats. */
     readonly magnitude: number;
 }
 
-/** Of each column; undefined: nobody knows, or its values cannot be packed. */
+/** The samples of the columns of each input; undefined: there is none, or values of the column cannot be packed. */
 export type ValueSamples = ReadonlyMap<InputInfo, readonly (ValueSample | undefined)[]>;
 
 /** Widths in bytes of values that can be packed (cuda/api/packed_block.hpp). */

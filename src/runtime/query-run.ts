@@ -100,7 +100,7 @@ function mayBeRefused({ stages }: Plan): boolean {
     });
 }
 
-/** A sum of a part of a group's rows may have more bits than the group's own. */
+/** Sums were to have 64 bits, which a sample said of them. */
 function mayOverflow({ stages }: Plan): boolean {
     return stages.some((stage) => {
         if (stage.kind === "deviceOutOfCoreGroupBy") return hasShortSums(stage.layout.group);
@@ -222,8 +222,9 @@ export class QueryRun {
             if (isUnsure && (!this.#sent || sink.restart())) {
                 this.#sent = false;
                 this.#forgetSamples(plan);
-                const again = new QueryPlanner({ ...query, plainDevice: true });
-                const retry = { ...granted, planner: again };
+                // Exact sums, and numbers of keys, may take more memory.
+                granted.release();
+                const retry = await this.#admit(new QueryPlanner({ ...query, plainDevice: true }));
                 return await this.#runPlan(await this.#deviceFor(retry), retry, sink);
             }
             if (!this.#sent && query.deviceFull !== true && lacksRoomForTables(plan, error)) {
@@ -295,10 +296,11 @@ export class QueryRun {
         return await this.#runPlan(freezePlan({ ...planner.plan(bytes, false), deviceReason }), granted, sink);
     }
 
-    /** Forgets the samples of the keys that arrays relied on. */
+    /** Forgets the samples of the keys that arrays relied on, and of the values of which short sums did. */
     #forgetSamples(plan: Plan): void {
         const { runner, node } = this.query;
         const inputs = inputsOf(node);
+        if (mayOverflow(plan)) for (const input of inputs) runner.statistics.outgrow(input);
         const disprove = (at: number, keys: readonly KeySpec[]): void => {
             runner.statistics.disprove(inputs[at] as InputInfo, keys);
         };

@@ -121,6 +121,18 @@ export class StatisticsCache {
         this.#disproved.set(layout, disproved.add(keysText(keys)));
     }
 
+    /** A query found sums that are larger than the sample of an input's values let expect: later plans know. */
+    public outgrow(input: InputInfo): void {
+        if (input.source.kind !== "layout") return;
+        const { layout } = input.source;
+        const values = this.#values.get(layout);
+        if (values === undefined) return;
+        this.#values.set(
+            layout,
+            values.map((sample) => (sample === undefined ? undefined : { ...sample, magnitude: Infinity }))
+        );
+    }
+
     /** A sample, and what queries have found since. */
     #withFindings(layout: SourceLayout, { keys }: WantedStatistics, sample: KeyStatistics): KeyStatistics {
         return this.#disproved.get(layout)?.has(keysText(keys)) === true ? { ...sample, notDense: true } : sample;

@@ -12,8 +12,8 @@ namespace spillway {
 
 // What a few blocks that are spread evenly over a source tell of a column's values.
 struct ValueSample {
-    double bits = 0;       // that one takes where it crosses the link packed, headers of blocks included: the mean
-    double magnitude = 0;  // of an integer, or of a decimal's digits, at most, whatever lies in the place of NULLs too
+    double bits = 0;       // a value takes so many on the link where it is packed, in the mean and with block headers
+    double magnitude = 0;  // greatest absolute value of integers or of digits of decimals; what stands for NULL counts
 };
 
 // The columns must have values whose width can be packed, and no dictionaries.

@@ -103,7 +103,7 @@ describe("pairs of equal keys", () => {
     });
 });
 
-describe("bits of values", () => {
+describe("samples of values", () => {
     const rows = 1 << 16;
     /** A block of 1,024 values has a header of 16 bytes. */
     const header = 1 / 8;

@@ -254,13 +254,21 @@ describe("group-bys out of core", () => {
             { name: "l", type: new Int64(), values: long }
         ];
         const table = buildTable(columns, oneBatch(rows));
-        const of = (column: string): GroupCase => ({
-            ...{ table, keys: ["k"], text: column },
-            aggregates: [{ alias: "sum", kind: "sum", column }]
+        const of = (column: string, kind: "sum" | "mean" = "sum"): GroupCase => ({
+            ...{ table, keys: ["k"], text: `${kind} of ${column}` },
+            aggregates: [{ alias: kind, kind, column }]
         });
+        using sandbox = new Sandbox();
         for (const gpu of gpus) {
             const input = gpu.fromTable(table);
-            expectSameGroups(cellTable(await groupBy(gpu, of("s"), input).toTable()), expectedGroups(of("s")), of("s"));
+            for (const groups of [of("s"), of("l", "mean")]) {
+                const query = groupBy(gpu, groups, input);
+                expectSameGroups(cellTable(await query.toTable()), expectedGroups(groups), groups);
+                const path = sandbox.path("groups.arrow");
+                await query.toArrowFile(path, { overwrite: true });
+                expectSameGroups(cellTable(tableFromIPC(readFileSync(path))), expectedGroups(groups), groups);
+            }
+            // The column is named by the second plan alone, whose sums are exact.
             await expect(groupBy(gpu, of("l"), input).toTable()).rejects.toMatchObject({
                 code: "INTEGER_OVERFLOW",
                 message: expect.stringContaining("the sum of column 'l'") as string

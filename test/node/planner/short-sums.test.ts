@@ -9,6 +9,7 @@ import {
     type OutOfCoreGroupStage
 } from "../../../src/plan/out-of-core-group-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
+import type { SinkKind } from "../../../src/plan/plan.js";
 import type { PlanQuery } from "../../../src/planner/plan-query.js";
 import type { ValueSample } from "../../../src/planner/statistics.js";
 import { deviceMemory } from "../../support/device-memory.js";
@@ -44,19 +45,30 @@ describe("sums of 64-bit integers", () => {
         ["u", "sum unsigned"],
         ["d", "sum signed"]
     ])("take one word of a partial row where a sample says that all rows together fit: %s", (column, sums) => {
-        const short = shapeOf(group(input(), sumOf(column)), most);
+        const short = shapeOf(group(input(), sumOf(column)), most, { sink: "file" });
         expect(short.widths).toEqual([8]);
         expect(short.aggregates.map((one) => `${one.kind} ${one.number}`)).toEqual([sums]);
         expect([hasShortSums(short), deviceMemory().ofGroupBy(short).rowBytes]).toEqual([true, 16]);
-        const exact = shapeOf(group(input(), sumOf(column)), most * 1.01);
+        const exact = shapeOf(group(input(), sumOf(column)), most * 1.01, { sink: "file" });
         expect(exact.widths).toEqual([4, 4]);
         expect([hasShortSums(exact), deviceMemory().ofGroupBy(exact).rowBytes]).toEqual([false, 24]);
     });
 
-    test("are so for means too, beside a count", () => {
-        const { aggregates, widths } = shapeOf(group(input(), sumOf("s", "mean")), most);
-        expect(aggregates.map(({ kind }) => kind)).toEqual(["countRows", "sum"]);
-        expect(widths).toEqual([8]);
+    test("are so for means and decimals, which have no limit, where nobody has rows before the end", () => {
+        const columnsOf = (sink: SinkKind, options: object): readonly number[] =>
+            shapeOf(group(input(), options), most, { sink }).widths;
+        const both = { keys: ["k"], aggregates: { sum: { sum: "s" }, mean: { mean: "s" } } };
+        for (const options of [sumOf("s", "mean"), sumOf("d"), both]) {
+            expect(columnsOf("file", options)).toEqual([8]);
+            expect(columnsOf("table", options)).toEqual([4, 4]);
+            expect(columnsOf("batches", options)).toEqual([4, 4]);
+        }
+        for (const sink of ["file", "table", "batches"] as const) expect(columnsOf(sink, sumOf("s"))).toEqual([8]);
+    });
+
+    test("of one column are short beside exact ones of another", () => {
+        const aggregates = { s: { sum: "s" }, u: { mean: "u" } };
+        expect(shapeOf(group(input(), { keys: ["k"], aggregates }), most, { sink: "table" }).widths).toEqual([8, 4, 4]);
     });
 
     test("say nothing of floats, which are never in halves", () => {

@@ -231,7 +231,7 @@ describe("pairs of a join", () => {
     });
 });
 
-describe("bits of values", () => {
+describe("samples of values", () => {
     const rows = defaultPolicy.devicePackedRowsMin;
     const sampled = (types: Record<string, DataType>, policy = defaultPolicy, shape: InputShape = {}): number[] =>
         sampledColumns(inputsOf(inputNode(types, { rows, ...shape }))[0]!, policy);

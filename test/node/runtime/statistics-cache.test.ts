@@ -57,7 +57,7 @@ interface Answers {
     /** What the next sample of keys, of pairs and of values fails with. */
     sampleFailure?: Error;
     pairsFailure?: Error;
-    bitsFailure?: Error;
+    samplesFailure?: Error;
 }
 
 /** A cache, and an engine that numbers its samples by their rows and its estimates of pairs, and values by columns. */
@@ -77,7 +77,7 @@ function cacheOn(answers: Answers = {}) {
         },
         sampleValues: async (_: unknown, handle: unknown, columns: number[]) => {
             asked.push([handle, columns]);
-            if (answers.bitsFailure !== undefined) throw answers.bitsFailure;
+            if (answers.samplesFailure !== undefined) throw answers.samplesFailure;
             return columns.map((column) => ({ bits: 10 + column, magnitude: column }));
         }
     });
@@ -264,9 +264,9 @@ describe("keys that a query found to be less dense or unique than their sample",
     });
 });
 
-describe("bits of values", () => {
+describe("samples of values", () => {
     /** Keys are not sampled, so that nothing else is asked. */
-    const bitsPolicy: Policy = { ...policy, sampledFromRows: Infinity, devicePackedRowsMin: 1000 };
+    const samplesPolicy: Policy = { ...policy, sampledFromRows: Infinity, devicePackedRowsMin: 1000 };
     const mixed = (name: string, rows = 1000): LogicalNode =>
         inputNode({ t: new Utf8(), k: new Int32(), b: new Bool(), w: new Int64() }, { rows, name });
 
@@ -274,11 +274,11 @@ describe("bits of values", () => {
         const { cache, asked, fake, collect } = cacheOn();
         const [left, right] = [mixed("l"), mixed("r")];
         const root = join(left, right, { on: "k" });
-        expect(cache.known(root, bitsPolicy)).toBeUndefined();
+        expect(cache.known(root, samplesPolicy)).toBeUndefined();
         expect([...cache.valueSamples(root)]).toEqual([]);
         for (let i = 0; i < 2; i++) {
-            expect([...(await collect(root, bitsPolicy))]).toEqual([]);
-            expect(cache.known(root, bitsPolicy)).toEqual(new Map());
+            expect([...(await collect(root, samplesPolicy))]).toEqual([]);
+            expect(cache.known(root, samplesPolicy)).toEqual(new Map());
         }
         expect(asked).toEqual([
             [{ kind: "source" }, [1, 3]],
@@ -292,9 +292,19 @@ describe("bits of values", () => {
         // Other queries of one of them know them, too.
         const grouped = group(left, { keys: ["k"] });
         expect([...cache.valueSamples(grouped).values()]).toEqual([values]);
-        expect(cache.known(grouped, bitsPolicy)).toEqual(new Map());
-        expect(cache.known(join(left, mixed("other"), { on: "k" }), bitsPolicy)).toBeUndefined();
+        expect(cache.known(grouped, samplesPolicy)).toEqual(new Map());
+        expect(cache.known(join(left, mixed("other"), { on: "k" }), samplesPolicy)).toBeUndefined();
         expect(fake.leftOpen).toEqual([]);
+    });
+
+    test("have no magnitude any more once a query has found larger sums", async () => {
+        const { cache, collect } = cacheOn();
+        const root = mixed("l");
+        cache.outgrow(inputOf(root)); // nothing is known yet
+        await collect(group(root, { keys: ["k"] }), samplesPolicy);
+        cache.outgrow(inputOf(root));
+        const [k, w] = [11, 13].map((bits) => ({ bits, magnitude: Infinity }));
+        expect([...cache.valueSamples(root).values()]).toEqual([[undefined, k, undefined, w]]);
     });
 
     test("are not sampled of few rows, of streams, or where nothing runs on a GPU", async () => {
@@ -302,11 +312,11 @@ describe("bits of values", () => {
         const stream = mixed("s");
         Object.assign(inputOf(stream), { source: { kind: "stream" } });
         const root = join(stream, mixed("few", 999), { on: "k" });
-        await collect(root, bitsPolicy);
+        await collect(root, samplesPolicy);
         await collect(join(mixed("l"), mixed("r"), { on: "k" }), { ...policy, sampledFromRows: Infinity });
         expect(asked).toEqual([]);
         expect([...cache.valueSamples(root)]).toEqual([]);
-        expect(cache.known(root, bitsPolicy)).toEqual(new Map());
+        expect(cache.known(root, samplesPolicy)).toEqual(new Map());
     });
 
     test("are sampled of sources that are open, which stay so", async () => {
@@ -314,7 +324,7 @@ describe("bits of values", () => {
         const left = mixed("l");
         await collect(
             join(left, mixed("few", 10), { on: "k" }),
-            bitsPolicy,
+            samplesPolicy,
             new Map([[inputOf(left), "left" as never]])
         );
         expect(asked).toEqual([["left", [1, 3]]]);
@@ -324,17 +334,17 @@ describe("bits of values", () => {
     test.each(["BUDGET_TOO_SMALL", "OUT_OF_MEMORY"] as const)(
         "are done without where memory is short: %s",
         async (code) => {
-            const { cache, fake, collect } = cacheOn({ bitsFailure: failureOf(code) });
+            const { cache, fake, collect } = cacheOn({ samplesFailure: failureOf(code) });
             const root = join(mixed("l"), mixed("r"), { on: "k" });
-            expect([...(await collect(root, bitsPolicy))]).toEqual([]);
+            expect([...(await collect(root, samplesPolicy))]).toEqual([]);
             expect([...cache.valueSamples(root).values()].flat()).toEqual([]);
             expect(fake.leftOpen).toEqual([]);
         }
     );
 
     test("that fail for any other reason fail the query", async () => {
-        const { fake, collect } = cacheOn({ bitsFailure: failureOf("FILE_CHANGED") });
-        const failed = collect(join(mixed("l"), mixed("r"), { on: "k" }), bitsPolicy);
+        const { fake, collect } = cacheOn({ samplesFailure: failureOf("FILE_CHANGED") });
+        const failed = collect(join(mixed("l"), mixed("r"), { on: "k" }), samplesPolicy);
         await expect(failed).rejects.toMatchObject({ code: "FILE_CHANGED" });
         expect(fake.leftOpen).toEqual([]);
     });

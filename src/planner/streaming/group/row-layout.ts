@@ -24,8 +24,8 @@ import { checkedKeyBytes, isPackedKey, keyWordsOf } from "./keys.js";
 const aggregatesMax = deviceConstants.groupAggregatesMax;
 const valueBytesMax = deviceConstants.aggregatedBytesMax;
 /**
- * Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. Two
- * words of a partial row for each sum are worth it where one might not do.
+ * Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. They
+ * take two words of a partial row, and whole values one.
  */
 const halvedBytes = 8;
 /** Of a decimal of 128 bits whose values fit 64. */
@@ -485,7 +485,10 @@ export function outOfCoreGroupLayout(
     return new GroupLayoutDraft(node, false, isShortSum).make(counted);
 }
 
-/** Numbers that one operator adds up for a key, with words of the key where it has some; Infinity: it cannot. */
+/**
+ * Numbers that one operator adds up for a key, with words of the key where it has some; Infinity: it cannot. Sums are
+ * exact here: parts that are cut by these numbers are still parts when the query is planned again.
+ */
 export function addedNumbers(node: GroupNode): number {
     const made = attempt(() => new GroupLayoutDraft(node, true, noShortSums).make(false));
     return made instanceof NotOnDevice ? Infinity : made.group.aggregates.length;
