@@ -100,7 +100,7 @@ function mayBeRefused({ stages }: Plan): boolean {
     });
 }
 
-/** Sums were to have 64 bits, which a sample said of them. */
+/** Its sums have 64 bits, as a sample says that they fit. */
 function mayOverflow({ stages }: Plan): boolean {
     return stages.some((stage) => {
         if (stage.kind === "deviceOutOfCoreGroupBy") return hasShortSums(stage.layout.group);
@@ -222,6 +222,7 @@ export class QueryRun {
             if (isUnsure && (!this.#sent || sink.restart())) {
                 this.#sent = false;
                 this.#forgetSamples(plan);
+                if (isOverflow(error)) this.#forgetMagnitudes();
                 // Exact sums, and numbers of keys, may take more memory.
                 granted.release();
                 const retry = await this.#admit(new QueryPlanner({ ...query, plainDevice: true }));
@@ -296,11 +297,16 @@ export class QueryRun {
         return await this.#runPlan(freezePlan({ ...planner.plan(bytes, false), deviceReason }), granted, sink);
     }
 
-    /** Forgets the samples of the keys that arrays relied on, and of the values of which short sums did. */
+    /** Forgets how large values are, which short sums relied on. */
+    #forgetMagnitudes(): void {
+        const { runner, node } = this.query;
+        for (const input of inputsOf(node)) runner.statistics.outgrow(input);
+    }
+
+    /** Forgets the samples of the keys that arrays relied on. */
     #forgetSamples(plan: Plan): void {
         const { runner, node } = this.query;
         const inputs = inputsOf(node);
-        if (mayOverflow(plan)) for (const input of inputs) runner.statistics.outgrow(input);
         const disprove = (at: number, keys: readonly KeySpec[]): void => {
             runner.statistics.disprove(inputs[at] as InputInfo, keys);
         };

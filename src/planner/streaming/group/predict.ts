@@ -37,9 +37,9 @@ export interface GroupLoad extends Movers {
 }
 
 /**
- * What a chunk that is aggregated on its own takes: some 40 kernels, and its bytes. An H100 read 58 of 2^18 rows of 16
- * bytes in 13.4 ms; an H200 took 74 ms for 64 of 2^20 rows of 56 bytes, which workers filled in about 42, and 51 for as
- * many of 32 bytes.
+ * What a chunk that is aggregated on its own takes: some 40 kernels, and its bytes. An H100 read 58 of 2^18 rows in
+ * 13.4 ms; an H200 took 74 ms for 64 of 2^20 rows of 56 bytes, which workers were to fill in 42, and 51 for as many of
+ * 32 bytes.
  */
 const groupedChunk = { chunkMs: 0.25, byteNs: 0.007 };
 
