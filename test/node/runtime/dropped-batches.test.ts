@@ -46,6 +46,28 @@ test("few batches, or a budget with room for them, need no collection", async ()
     expect([...few.collections, ...many.collections]).toEqual([]);
 });
 
+test("where the budget has room, each half of it is collected ahead, and nobody waits", async () => {
+    const { collections, state, makeRoom } = reader(0);
+    state.unused = 1008; // beside 8 MiB, half of it is for batches
+    await makeRoom();
+    for (const [alive, collected] of [
+        [256, 0],
+        [257, 1],
+        [400, 1], // V8 has not freed any yet
+        [100, 1],
+        [350, 1],
+        [357, 2],
+        [512, 2]
+    ]) {
+        state.alive = alive ?? 0;
+        await makeRoom();
+        expect(collections, `${alive} MiB`).toEqual(Array.from({ length: collected ?? 0 }, () => "young"));
+    }
+    state.alive = 513; // no room is left: these are collected in any case, and waited for
+    await makeRoom();
+    expect(collections).toEqual(["young", "young", "young", "full"]);
+});
+
 test("a young collection is enough when it frees them", async () => {
     const { collections, makeRoom } = reader(20, { young: 1 });
     await makeRoom();
