@@ -68,6 +68,16 @@ test("where the budget has room, each half of it is collected ahead, and nobody 
     expect(collections).toEqual(["young", "young", "young", "full"]);
 });
 
+test("what a reader keeps just below the end of the room is found out once", async () => {
+    const { collections, state, makeRoom } = reader(513, { young: 500, full: 500 });
+    state.unused = 1008;
+    for (let batch = 0; batch < 3; batch++) {
+        state.alive = 513;
+        await makeRoom();
+    }
+    expect(collections).toEqual(["young", "full"]);
+});
+
 test("a young collection is enough when it frees them", async () => {
     const { collections, makeRoom } = reader(20, { young: 1 });
     await makeRoom();
