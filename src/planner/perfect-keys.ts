@@ -68,7 +68,7 @@ export function fitsArray(statistics: KeyStatistics, slots: number, policy: Poli
     if (sampledRows + nulls >= rows) return true;
     const keyed = (rows * sampledRows) / Math.max(1, sampledRows + nulls);
     return (
-        slots >= keyed * (1 - policy.arrayRangeSlack) && sampledRows ** 2 / (2 * slots) >= policy.deviceRepeatsSeenMin
+        slots >= keyed * (1 - policy.arrayRangeSlack) && sampledRows ** 2 / (2 * slots) >= policy.repeatsSeenMin
     );
 }
 

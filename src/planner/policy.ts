@@ -198,10 +198,11 @@ export interface Policy {
     readonly devicePerfectSlotsPerRow: number;
     readonly devicePerfectRangeMin: number;
     /**
-     * The same, chosen by the planner: pairs of equal keys that a sample would show of keys that were drawn at random
-     * from their range; with 4 of them one such relation in 55 shows none.
+     * Pairs of equal keys that a sample of a join's side shows of keys that were drawn at random from twice as many
+     * values; with 4 of them one such relation in 55 shows none. The planner takes "npj-perfect" where a sample would
+     * have shown so many of keys from their range.
      */
-    readonly deviceRepeatsSeenMin: number;
+    readonly repeatsSeenMin: number;
     /**
      * GPU: pinned memory for the copies of a stage; four halves for each worker. An upload of 1 GiB by 16 workers takes
      * 22 ms with 8 MiB for each and 202 ms with 0.6 MiB (H200): what a copy costs beside its bytes is some 25 us.
@@ -311,7 +312,7 @@ export const defaultPolicy: Policy = Object.freeze({
     devicePieceRowsMin: 64 * 1024,
     devicePerfectSlotsPerRow: deviceConstants.perfectSlotsPerRow,
     devicePerfectRangeMin: deviceConstants.perfectSlotsFree,
-    deviceRepeatsSeenMin: 4,
+    repeatsSeenMin: 4,
     deviceStagingBytesPerWorker: 8 * 1024 * 1024,
     devicePackedRowsMin: 256 * 1024,
     devicePackedShareMax: 0.9,

@@ -91,7 +91,6 @@ export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean)
         : {
               ...sampled,
               pairSampleRows: 0,
-              deviceRepeatsSeenMin: 0,
               deviceSampledFromPairs: Infinity,
               devicePackedRowsMin: Infinity
           };
@@ -125,11 +124,11 @@ export function sampledColumns(input: InputInfo, { devicePackedRowsMin }: Policy
 }
 
 /**
- * Rows that are sampled of a side of a join: for a GPU as many as show deviceRepeatsSeenMin pairs of equal keys if keys
- * are drawn at random from twice as many values as there are rows.
+ * Rows that are sampled of a side of a join: as many as show repeatsSeenMin pairs of equal keys if keys are drawn at
+ * random from twice as many values as there are rows. Which side tables are built on depends on it, also on a CPU.
  */
 export function joinSampleRows(rows: number, policy: Policy): number {
-    return Math.max(policy.joinSampleRows, Math.ceil(Math.sqrt(4 * policy.deviceRepeatsSeenMin * rows)));
+    return Math.max(policy.joinSampleRows, Math.ceil(Math.sqrt(4 * policy.repeatsSeenMin * rows)));
 }
 
 /** Joins of two relations whose pairs are worth a sample: large sides, of which the samples would show some. */

@@ -45,7 +45,7 @@ export function canJoin(name: DeviceJoinAlgorithm, shape: DeviceJoinShape): bool
 
 /**
  * What a prediction is compared with others by. The GPU refuses an array whose keys are not what their sample showed,
- * one in 55 of those that were drawn at random (deviceRepeatsSeenMin): then relations are copied again, which takes
+ * one in 55 of those that were drawn at random (repeatsSeenMin): then relations are copied again, which takes
  * some five times as long as to join them, and joined by another algorithm. 6 / 55 is what such a choice must gain.
  */
 const refusalRisk: Readonly<Record<string, number>> = { "npj-perfect": 1.1 };

@@ -125,8 +125,8 @@ describe("an array over keys", () => {
     });
 
     test("is filled from a sample that would have shown repetitions", () => {
-        const { deviceRepeatsSeenMin } = defaultPolicy;
-        const sampledRows = Math.ceil(Math.sqrt(2 * million * deviceRepeatsSeenMin));
+        const { repeatsSeenMin } = defaultPolicy;
+        const sampledRows = Math.ceil(Math.sqrt(2 * million * repeatsSeenMin));
         expect(fits(million, { sampledRows, sampledDistinct: sampledRows })).toBe(true);
         expect(fits(million, { sampledRows: sampledRows - 1, sampledDistinct: sampledRows - 1 })).toBe(false);
     });

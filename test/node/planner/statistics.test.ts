@@ -17,8 +17,9 @@ import {
     type DataType
 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
+import { inputsOf, type JoinNode, type LogicalNode } from "../../../src/plan/logical.js";
 import { Estimator, rowWidth } from "../../../src/planner/estimates.js";
+import { joinSides } from "../../../src/planner/join-sides.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
 import {
     distinctKeys,
@@ -160,18 +161,36 @@ describe("estimates", () => {
         expect(new Estimator(all, new Map(), defaultPolicy).of(all)).toMatchObject({ rows: 1, exact: true });
     });
 
-    test("a join on a GPU samples as many rows as show whether keys repeat", () => {
-        const rowsFor = (rows: number, forDevice: boolean): number => {
+    test.each([false, true])("a join samples as many rows as show whether keys repeat, on a GPU: %s", (forDevice) => {
+        const rowsFor = (rows: number): number => {
             const large = inputNode({ k: new Int32() }, { rows });
             const policy = samplingPolicy(defaultPolicy, {}, forDevice);
             return wantedStatistics(join(large, lines, { on: "k" }), policy)[0]!.sampleRows;
         };
-        const { joinSampleRows, deviceRepeatsSeenMin } = defaultPolicy;
-        expect(rowsFor(1_000_000, true)).toBe(joinSampleRows);
+        const { joinSampleRows, repeatsSeenMin } = defaultPolicy;
+        expect(rowsFor(1_000_000)).toBe(joinSampleRows);
         const rows = 2 ** 27;
-        expect(rowsFor(rows, false)).toBe(joinSampleRows);
         // Pairs among keys that are drawn from twice as many values as there are rows.
-        expect(rowsFor(rows, true) ** 2 / (2 * 2 * rows)).toBeCloseTo(deviceRepeatsSeenMin, 2);
+        expect(rowsFor(rows) ** 2 / (2 * 2 * rows)).toBeCloseTo(repeatsSeenMin, 2);
+    });
+
+    test.each([
+        [8, 0, "right"],
+        [0, 8, "left"],
+        [8, 8, "left"],
+        [8, 1, "right"],
+        [4, 1, "left"],
+        [1000, 1, "right"],
+        [1000, 1000, "left"]
+    ])("of sides alike, with %i and %i keys that come twice in 16,384, the %s one is built on", (left, right, side) => {
+        const rows = 2 ** 24;
+        const sides = [inputNode({ k: new Int64() }, { rows }), inputNode({ k: new Int64() }, { rows })] as const;
+        const node = join(...sides, { on: "k" });
+        const repeats = [left, right];
+        const wanted = wantedStatistics(node, defaultPolicy);
+        const statistics = new Map(wanted.map(({ id }, i) => [id, sample(rows, 16_384, 16_384 - repeats[i]!)]));
+        const estimator = new Estimator(node, statistics, defaultPolicy);
+        expect(joinSides(node as JoinNode, [], estimator, defaultPolicy).build).toBe(side);
     });
 
     test("small relations are sampled for a GPU where they could make many pairs, streams never", () => {

@@ -44,7 +44,7 @@ test("a relation is sampled for its first query and admitted once for those that
 });
 
 /** Sides of a hundred rows are sampled, and no pairs of them. */
-const policy: Policy = { ...defaultPolicy, sampledFromRows: 100, pairSampleRows: 0, deviceRepeatsSeenMin: 0 };
+const policy: Policy = { ...defaultPolicy, sampledFromRows: 100, pairSampleRows: 0, repeatsSeenMin: 0 };
 /** Their pairs are sampled too. */
 const withPairs: Policy = { ...policy, pairSampleRows: 10, pairSampleShareMin: 1, pairsSeenMin: 0 };
 
