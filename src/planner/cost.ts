@@ -66,7 +66,8 @@ function outputMs(context: CostContext, stage: StageDraft): number {
     const rows = Math.min(stage.rowsOut, stage.output.limit?.rows ?? Infinity);
     const bytes = rows * resultRowBytes;
     const gather = (rows * profile.outputNsPerRow) / nsPerMs + bytes / profile.outputBytesPerMs;
-    return gather / movers(context) + (sink === "file" ? bytes / profile.fileWriteBytesPerMs : 0);
+    // Workers gather while others write.
+    return Math.max(gather / movers(context), sink === "file" ? bytes / profile.fileWriteBytesPerMs : 0);
 }
 
 function spillMs(context: CostContext, set: number): number {
