@@ -22,8 +22,9 @@ const unusedShare = 0.5;
  */
 const unusedBytesMax = 512 * mebibyte;
 /**
- * For each such share of the room young objects are collected ahead, and nobody waits for what V8 frees on other threads.
- * A reader that came to the end of the room waited 1 to 17 ms, eleven times for 1.7 GB of batches on two busy cores.
+ * For each such share of the room young objects are collected ahead, and nobody waits for what V8 frees on other
+ * threads. A reader that came to the end of the room waited 1 to 17 ms, eleven times for 1.7 GB of batches on two busy
+ * cores.
  */
 const aheadShare = 0.5;
 /**
