@@ -44,7 +44,7 @@ const cases = [
 
 export async function residentMemory(cpu, folder) {
     // What a GPU of plain C++ holds is resident in the process, too: with few rows that stays small beside the promise.
-    const files = await writeFiles(cpu, folder, options.small ? 500_000 : 16_000_000);
+    const files = await writeFiles(cpu, folder, options.small ? 100_000 : 16_000_000);
     for (const [host, device, action] of cases) {
         const limit = device === undefined ? "" : `, ${device} of GPU memory`;
         await check(`resident memory with the GPU open: ${action} in ${host}${limit}`, () => {
