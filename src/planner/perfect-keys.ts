@@ -67,9 +67,7 @@ export function fitsArray(statistics: KeyStatistics, slots: number, policy: Poli
     if (slots > arraySlotsMax(rows, policy) / 2) return false;
     if (sampledRows + nulls >= rows) return true;
     const keyed = (rows * sampledRows) / Math.max(1, sampledRows + nulls);
-    return (
-        slots >= keyed * (1 - policy.arrayRangeSlack) && sampledRows ** 2 / (2 * slots) >= policy.repeatsSeenMin
-    );
+    return slots >= keyed * (1 - policy.arrayRangeSlack) && sampledRows ** 2 / (2 * slots) >= policy.repeatsSeenMin;
 }
 
 /** The input's columns that a side's keys are those of; what its sample told of them, the GPU may find wrong. */

@@ -17,7 +17,7 @@ import {
     type DataType
 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import { inputsOf, type JoinNode, type LogicalNode } from "../../../src/plan/logical.js";
+import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
 import { Estimator, rowWidth } from "../../../src/planner/estimates.js";
 import { joinSides } from "../../../src/planner/join-sides.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
@@ -190,7 +190,7 @@ describe("estimates", () => {
         const wanted = wantedStatistics(node, defaultPolicy);
         const statistics = new Map(wanted.map(({ id }, i) => [id, sample(rows, 16_384, 16_384 - repeats[i]!)]));
         const estimator = new Estimator(node, statistics, defaultPolicy);
-        expect(joinSides(node as JoinNode, [], estimator, defaultPolicy).build).toBe(side);
+        expect(joinSides(node, [], estimator, defaultPolicy).build).toBe(side);
     });
 
     test("small relations are sampled for a GPU where they could make many pairs, streams never", () => {
