@@ -5,8 +5,8 @@
 //     --tools-only   not the suite: what the tools find is added to the receipt of its run, if that is of these sources
 //     --at-once   the suite, in two parts, and the tools side by side, on a GPU with 100 GiB; they share its time
 //     --gpus N,M   with --at-once: two parts of the suite, and one of what each tool runs, on each of these GPUs; a
-//                  tool sees no other one. 0,0 shares one among twice as many processes (all of it 540 s on an H200);
-//                  0,1,0,1,0,1,0 runs the suite in fourteen parts (alone 221 s on two H200s, by 0,1 more than 390)
+//                  tool sees no other one. 0,0 shares one among twice as many processes (all of it 540 s on an H200).
+//                  The suite alone, in fourteen parts by 0,1,0,1,0,1,0, takes 221 s on two H200s, by 0,1 more than 390
 //     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests
 //     --architectures 80-real;90   what CMake compiles for      --limit-s N   ends a run that hangs (default: 1800)
 //     --receipt FILE               instead of test/gpu/receipt.json

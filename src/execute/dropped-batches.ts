@@ -94,6 +94,11 @@ function heapUse(): HeapUse {
     return { youngBytes: used("new_space"), oldBytes: used("old_space") };
 }
 
+/** What is delivered; of a table that is being made, which the budget counts, also what it has so far. */
+export interface DeliveredBytes extends NativeDelivered {
+    ownBytes?: number;
+}
+
 /** What batches may take that lie dropped but uncollected. */
 const roomBytes = ({ unusedBytes }: NativeDelivered): number =>
     waitingBytesMax + Math.min(unusedBytes * unusedShare, unusedBytesMax);
@@ -101,7 +106,7 @@ const roomBytes = ({ unusedBytes }: NativeDelivered): number =>
 /**
  * Batches that the reader has dropped stay in memory until V8 collects them, which it does late: it sees small objects,
  * not the blocks behind them. Here V8 is made to, when they no longer fit the memory beside the budget. Where the
- * budget has room that never happens. One per JS thread, as V8's heap is.
+ * budget has room, young objects alone are collected, for each half of it. One per JS thread, as V8's heap is.
  */
 export class DroppedBatches {
     /** Alive after the last full collection: the reader's, which is outside of the promise. */
@@ -117,8 +122,11 @@ export class DroppedBatches {
         private readonly heap: () => HeapUse = heapUse
     ) {}
 
-    /** Before the next batch is handed over: is room to be made first? The usual answer, no, costs 1 us. */
-    public wantRoom(memory: () => NativeDelivered): boolean {
+    /**
+     * Before the next batch is handed over: is room to be made first? The usual answer, no, costs 1 us, and 1 ms where
+     * young objects are collected ahead.
+     */
+    public wantRoom(memory: () => DeliveredBytes): boolean {
         const now = memory();
         if (!this.#fits(now)) return true;
         if (now.unusedBytes < amplyUnusedBytes) this.#keepHeapSmall();
@@ -127,7 +135,7 @@ export class DroppedBatches {
     }
 
     /** Several readers at a time wait for the same collection. */
-    public async makeRoom(memory: () => NativeDelivered): Promise<void> {
+    public async makeRoom(memory: () => DeliveredBytes): Promise<void> {
         if (this.#collecting !== undefined) return await this.#collecting;
         this.#collecting = this.#collectUntilItFits(memory);
         try {
@@ -148,7 +156,8 @@ export class DroppedBatches {
         }
     }
 
-    #collectAhead(now: NativeDelivered): void {
+    #collectAhead(now: DeliveredBytes): void {
+        if (now.ownBytes !== undefined) return; // batches of a table are not dropped
         this.#aheadBytes = Math.min(this.#aheadBytes, now.aliveBytes);
         if (now.aliveBytes - this.#aheadBytes <= roomBytes(now) * aheadShare) return;
         this.collect("young");
@@ -156,9 +165,11 @@ export class DroppedBatches {
     }
 
     /** Beside what the reader keeps, in a share of the room. */
-    #fits(now: NativeDelivered, share = 1): boolean {
-        this.#keptBytes = Math.min(this.#keptBytes, now.aliveBytes);
-        return now.aliveBytes <= this.#keptBytes * keptGrowth + Math.max(waitingBytesMax, roomBytes(now) * share);
+    #fits(now: DeliveredBytes, share = 1): boolean {
+        const { aliveBytes, ownBytes = 0 } = now;
+        this.#keptBytes = Math.min(this.#keptBytes, aliveBytes);
+        const kept = Math.max(0, this.#keptBytes - ownBytes);
+        return aliveBytes - ownBytes <= kept * keptGrowth + Math.max(waitingBytesMax, roomBytes(now) * share);
     }
 
     /**
@@ -166,7 +177,7 @@ export class DroppedBatches {
      * tells what the reader keeps: with 512 MiB kept and room for 520, a young one for every second batch of 4 MiB
      * freed just enough and said nothing of it (2^24 rows of a join 1.8 s, not 0.65).
      */
-    async #collectUntilItFits(memory: () => NativeDelivered): Promise<void> {
+    async #collectUntilItFits(memory: () => DeliveredBytes): Promise<void> {
         for (const collection of ["young", "full"] as const) {
             this.collect(collection);
             for (const pause of pausesMs) {

@@ -4,11 +4,11 @@ import { setImmediate, setTimeout } from "node:timers/promises";
 
 import { batchBytes, recordBatchOf, resultColumns, type Dictionaries } from "../arrow/batch-from-native.js";
 import { encodeFooter, encodeSchemaMessage } from "../arrow/ipc-encoding.js";
-import type { NativeDelivered, SinkHandle } from "../native/binding.js";
+import type { SinkHandle } from "../native/binding.js";
 import { logicalSchema, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
-import { droppedBatches } from "./dropped-batches.js";
+import { droppedBatches, type DeliveredBytes } from "./dropped-batches.js";
 import { keepTooMuch, noteRead, waitForReaders } from "./read-batches.js";
 import { dictionaryNodes, loadDictionaries, writeDictionaries, type SourceOf } from "./result-dictionaries.js";
 
@@ -215,7 +215,7 @@ export class QueueSink implements ResultSink {
             await setImmediate();
             this.#turnAt = performance.now();
         }
-        const memory = (): NativeDelivered => this.#delivered();
+        const memory = (): DeliveredBytes => this.#delivered();
         if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
         if (!this.#kept && keepTooMuch(this.job.binding.deliveredMemory(this.job.engine))) await this.#waitForReader();
         await this.#restarting?.given;
@@ -245,16 +245,13 @@ export class QueueSink implements ResultSink {
         await waitForReaders(() => job.binding.deliveredMemory(job.engine), pause);
     }
 
-    #delivered(): NativeDelivered {
+    #delivered(): DeliveredBytes {
         if (this.#handle === undefined) return { aliveBytes: 0, unusedBytes: 0 };
         const memory = this.job.binding.deliveredMemory(this.job.engine);
         if (!this.#kept) return memory;
         // A table counts against the budget, so what is left of that is not for what was dropped before.
         const ownBytes = this.#tableBytes();
-        return {
-            aliveBytes: Math.max(0, memory.aliveBytes - ownBytes),
-            unusedBytes: Math.max(0, memory.unusedBytes - ownBytes)
-        };
+        return { ...memory, unusedBytes: Math.max(0, memory.unusedBytes - ownBytes), ownBytes };
     }
 
     /** Memory of the batches that are there. */

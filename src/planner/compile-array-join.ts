@@ -58,8 +58,8 @@ function arrayJoinOn(
     const notNull = statistics.sampledRows / Math.max(1, statistics.sampledRows + statistics.nulls);
     const rows = node[build].input.rows * notNull;
     if (!forced && range.values > rows * policy.arrayValuesPerRow) return undefined;
-    // Each pair is a result row, and a bit knows no number.
-    if (sides.emit === "pairs" && !(looksUnique(statistics) && rows <= range.values)) return undefined;
+    // Each pair is a result row, and a bit knows no number: one key that comes twice would be one pair too few.
+    if (sides.emit === "pairs" && !(looksUnique(statistics, 0) && rows <= range.values)) return undefined;
     const bitmapBytes = (Math.floor(range.values / 64) + 1) * 8; // native/cpu/hash_join/key_bitmap.hpp
     const copies = Math.floor((budgetBytes * policy.arrayShare) / bitmapBytes);
     if (copies < (forced ? 1 : Math.max(1, limits.workers / 8))) return undefined;

@@ -60,7 +60,7 @@ function buildBytes(
 const [hotSampled, hotRows] = [16, 1024];
 /** How much larger another build side may be to be taken in the place of one with repeated keys, or with hot ones. */
 const [repeatedFactor, hotFactor] = [1.25, 4];
-/** Keys of a side repeat where a sample has so many times the share of repeated ones that one of the other side has. */
+/** Keys of a side are taken to repeat where its sample has this many times the other one's share of repeated keys. */
 const repeatedMore = 8;
 
 /**
@@ -82,9 +82,9 @@ function repeatsFactor(node: JoinNode, side: Side, estimator: Estimator): number
 }
 
 /**
- * A sample of a large relation shows few of the keys that repeat: 16,384 keys eight that come twice, of 2^24 drawn from
- * as many values, and none of a relation whose keys are all different. A join of 2^24 rows each on two cores takes 500
- * ms with tables of such keys and 308 with tables of the others.
+ * A sample of a large relation shows few of the keys that repeat: one of 16,384 keys, of 2^24 that were drawn from as
+ * many values, shows eight that come twice. Where all keys are different it shows none. A join of 2^24 rows each takes
+ * 500 ms on two cores with tables of such keys and 308 with tables of the others.
  */
 function repeatMore(own: KeyStatistics, others: KeyStatistics): boolean {
     const shareOf = ({ sampledRows, sampledDistinct }: KeyStatistics): number =>

@@ -198,11 +198,13 @@ export interface Policy {
     readonly devicePerfectSlotsPerRow: number;
     readonly devicePerfectRangeMin: number;
     /**
-     * Pairs of equal keys that a sample of a join's side shows of keys that were drawn at random from twice as many
-     * values; with 4 of them one such relation in 55 shows none. The planner takes "npj-perfect" where a sample would
-     * have shown so many of keys from their range.
+     * A sample of a join's side has as many keys as show this many pairs of equal ones, if they were drawn at random
+     * from twice as many values as there are rows; with 4 pairs one such relation in 55 shows none. The planner takes
+     * "npj-perfect" where a sample would have shown so many of keys from their range.
      */
     readonly repeatsSeenMin: number;
+    /** Keys of such a sample at most. */
+    readonly joinSampleRowsMax: number;
     /**
      * GPU: pinned memory for the copies of a stage; four halves for each worker. An upload of 1 GiB by 16 workers takes
      * 22 ms with 8 MiB for each and 202 ms with 0.6 MiB (H200): what a copy costs beside its bytes is some 25 us.
@@ -313,6 +315,7 @@ export const defaultPolicy: Policy = Object.freeze({
     devicePerfectSlotsPerRow: deviceConstants.perfectSlotsPerRow,
     devicePerfectRangeMin: deviceConstants.perfectSlotsFree,
     repeatsSeenMin: 4,
+    joinSampleRowsMax: Infinity,
     deviceStagingBytesPerWorker: 8 * 1024 * 1024,
     devicePackedRowsMin: 256 * 1024,
     devicePackedShareMax: 0.9,

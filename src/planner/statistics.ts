@@ -81,6 +81,9 @@ export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, key
     return `${inputs.indexOf(input)}:${keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",")}`;
 }
 
+/** Such a sample takes 3 MiB beside the budget and shows two pairs of 2^30 keys that are drawn at random. */
+const hostSampleRowsMax = 64 * 1024 - 256;
+
 /**
  * An array join that is asked for needs the range of its keys, however few they are. Pairs matter to a GPU alone.
  */
@@ -91,6 +94,7 @@ export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean)
         : {
               ...sampled,
               pairSampleRows: 0,
+              joinSampleRowsMax: hostSampleRowsMax,
               deviceSampledFromPairs: Infinity,
               devicePackedRowsMin: Infinity
           };
@@ -128,7 +132,8 @@ export function sampledColumns(input: InputInfo, { devicePackedRowsMin }: Policy
  * random from twice as many values as there are rows. Which side tables are built on depends on it, also on a CPU.
  */
 export function joinSampleRows(rows: number, policy: Policy): number {
-    return Math.max(policy.joinSampleRows, Math.ceil(Math.sqrt(4 * policy.repeatsSeenMin * rows)));
+    const enough = Math.ceil(Math.sqrt(4 * policy.repeatsSeenMin * rows));
+    return Math.max(policy.joinSampleRows, Math.min(enough, policy.joinSampleRowsMax));
 }
 
 /** Joins of two relations whose pairs are worth a sample: large sides, of which the samples would show some. */

@@ -56,6 +56,7 @@ describe("resident memory stays within the budget and 128 MiB", () => {
         ["batches", 4, 2],
         ["batches", 8, 2],
         ["batches", 32, 16],
+        ["batches", 128, 2], // batches are collected ahead where the budget leaves as much as here
         ["values", 8, 2],
         ["values", 16, 2]
     ])("for %s in %i MiB with %i threads", async (action, budget, threads) => {

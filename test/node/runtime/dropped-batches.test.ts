@@ -78,6 +78,27 @@ test("what a reader keeps just below the end of the room is found out once", asy
     expect(collections).toEqual(["young", "full"]);
 });
 
+test("a table that is being made beside a reader of batches makes nobody collect for every batch", async () => {
+    const collections: string[] = [];
+    let alive = 0;
+    const dropped = new DroppedBatches((collection) => collections.push(collection));
+    const look = async (ownBytes?: number): Promise<void> => {
+        const now = {
+            aliveBytes: alive,
+            unusedBytes: 1008 * mebibyte,
+            ...(ownBytes === undefined ? {} : { ownBytes })
+        };
+        if (dropped.wantRoom(() => now)) await dropped.makeRoom(() => now);
+    };
+    for (let table = 0; table < 800 * mebibyte; table += 8 * mebibyte) {
+        alive = table;
+        await look(table);
+        alive += mebibyte;
+        await look();
+    }
+    expect(collections.length).toBeLessThan(8); // each of the hundred batches had one
+});
+
 test("a young collection is enough when it frees them", async () => {
     const { collections, makeRoom } = reader(20, { young: 1 });
     await makeRoom();

@@ -105,17 +105,17 @@ describe("memory of delivered batches", () => {
         expect([delivered, collections]).toEqual([36, 1]);
     });
 
-    test("of a table is without its own batches, which nobody drops", async () => {
+    test("of a table comes with its own batches, which nobody drops and which use what is unused", async () => {
         const { seen } = await told("table");
         // 12 bytes each, in blocks that are an eighth larger; whole bytes.
         const own = [0, 14, 27];
-        expect(seen).toEqual(own.map((bytes) => ({ aliveBytes: 1000 - bytes, unusedBytes: 500 - bytes })));
+        expect(seen).toEqual(own.map((ownBytes) => ({ aliveBytes: 1000, unusedBytes: 500 - ownBytes, ownBytes })));
     });
 
-    test("of a table is not less than none", async () => {
+    test("of a table leaves not less than none unused", async () => {
         const { seen } = await told("table", true, 4);
-        const none = { aliveBytes: 0, unusedBytes: 0 };
-        expect(seen).toEqual([{ aliveBytes: 4, unusedBytes: 2 }, none, none]);
+        const leaves = (unusedBytes: number, ownBytes: number) => ({ aliveBytes: 4, unusedBytes, ownBytes });
+        expect(seen).toEqual([leaves(2, 0), leaves(0, 14), leaves(0, 27)]);
     });
 
     test("is none before there is a queue", async () => {
