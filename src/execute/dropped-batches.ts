@@ -175,7 +175,7 @@ export class DroppedBatches {
     /**
      * A young collection takes 1 ms, a full one 8; that one is for batches that V8 has seen twice, read slowly. It also
      * tells what the reader keeps: with 512 MiB kept and room for 520, a young one for every second batch of 4 MiB
-     * freed just enough and said nothing of it (2^24 rows of a join 1.8 s, not 0.65).
+     * freed just enough and said nothing of it (2^24 rows of a join 1.8 s, not 0.6).
      */
     async #collectUntilItFits(memory: () => DeliveredBytes): Promise<void> {
         for (const collection of ["young", "full"] as const) {

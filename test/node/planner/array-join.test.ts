@@ -74,6 +74,8 @@ describe("an array join", () => {
         const node = join(primary, foreign, { on: "k" });
         expect(kind(planOf(node, { primary: { ...unique, max: BigInt(20 * rows) }, foreign: repeated }))).toBe("join");
         expect(kind(planOf(node, { primary: repeated, foreign: repeated }))).toBe("join");
+        const once = { ...unique, sampledDistinct: unique.sampledRows! - 1 };
+        expect(kind(planOf(node, { primary: once, foreign: repeated }))).toBe("join");
         expect(kind(planOf(node, { primary: { ...unique, notDense: true }, foreign: repeated }))).toBe("join");
         expect(kind(planOf(node, { foreign: repeated }))).toBe("join");
         expect(kind(planOf(node, undefined, { notDense: true }))).toBe("join");

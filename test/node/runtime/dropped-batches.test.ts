@@ -96,7 +96,7 @@ test("a table that is being made beside a reader of batches makes nobody collect
         alive += mebibyte;
         await look();
     }
-    expect(collections.length).toBeLessThan(8); // each of the hundred batches had one
+    expect(collections.length).toBeLessThan(8);
 });
 
 test("a young collection is enough when it frees them", async () => {
