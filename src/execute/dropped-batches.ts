@@ -94,11 +94,6 @@ function heapUse(): HeapUse {
     return { youngBytes: used("new_space"), oldBytes: used("old_space") };
 }
 
-/** What is delivered; of a table that is being made, which the budget counts, also what it has so far. */
-export interface DeliveredBytes extends NativeDelivered {
-    ownBytes?: number;
-}
-
 /** What batches may take that lie dropped but uncollected. */
 const roomBytes = ({ unusedBytes }: NativeDelivered): number =>
     waitingBytesMax + Math.min(unusedBytes * unusedShare, unusedBytesMax);
@@ -126,7 +121,7 @@ export class DroppedBatches {
      * Before the next batch is handed over: is room to be made first? The usual answer, no, costs 1 us, and 1 ms where
      * young objects are collected ahead.
      */
-    public wantRoom(memory: () => DeliveredBytes): boolean {
+    public wantRoom(memory: () => NativeDelivered): boolean {
         const now = memory();
         if (!this.#fits(now)) return true;
         if (now.unusedBytes < amplyUnusedBytes) this.#keepHeapSmall();
@@ -135,7 +130,7 @@ export class DroppedBatches {
     }
 
     /** Several readers at a time wait for the same collection. */
-    public async makeRoom(memory: () => DeliveredBytes): Promise<void> {
+    public async makeRoom(memory: () => NativeDelivered): Promise<void> {
         if (this.#collecting !== undefined) return await this.#collecting;
         this.#collecting = this.#collectUntilItFits(memory);
         try {
@@ -156,8 +151,7 @@ export class DroppedBatches {
         }
     }
 
-    #collectAhead(now: DeliveredBytes): void {
-        if (now.ownBytes !== undefined) return; // batches of a table are not dropped
+    #collectAhead(now: NativeDelivered): void {
         this.#aheadBytes = Math.min(this.#aheadBytes, now.aliveBytes);
         if (now.aliveBytes - this.#aheadBytes <= roomBytes(now) * aheadShare) return;
         this.collect("young");
@@ -165,11 +159,10 @@ export class DroppedBatches {
     }
 
     /** Beside what the reader keeps, in a share of the room. */
-    #fits(now: DeliveredBytes, share = 1): boolean {
-        const { aliveBytes, ownBytes = 0 } = now;
+    #fits(now: NativeDelivered, share = 1): boolean {
+        const { aliveBytes } = now;
         this.#keptBytes = Math.min(this.#keptBytes, aliveBytes);
-        const kept = Math.max(0, this.#keptBytes - ownBytes);
-        return aliveBytes - ownBytes <= kept * keptGrowth + Math.max(waitingBytesMax, roomBytes(now) * share);
+        return aliveBytes <= this.#keptBytes * keptGrowth + Math.max(waitingBytesMax, roomBytes(now) * share);
     }
 
     /**
@@ -177,7 +170,7 @@ export class DroppedBatches {
      * tells what the reader keeps: with 512 MiB kept and room for 520, a young one for every second batch of 4 MiB
      * freed just enough and said nothing of it (2^24 rows of a join 1.8 s, not 0.6).
      */
-    async #collectUntilItFits(memory: () => DeliveredBytes): Promise<void> {
+    async #collectUntilItFits(memory: () => NativeDelivered): Promise<void> {
         for (const collection of ["young", "full"] as const) {
             this.collect(collection);
             for (const pause of pausesMs) {

@@ -4,11 +4,11 @@ import { setImmediate, setTimeout } from "node:timers/promises";
 
 import { batchBytes, recordBatchOf, resultColumns, type Dictionaries } from "../arrow/batch-from-native.js";
 import { encodeFooter, encodeSchemaMessage } from "../arrow/ipc-encoding.js";
-import type { SinkHandle } from "../native/binding.js";
+import type { NativeDelivered, SinkHandle } from "../native/binding.js";
 import { logicalSchema, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
-import { droppedBatches, type DeliveredBytes } from "./dropped-batches.js";
+import { droppedBatches } from "./dropped-batches.js";
 import { keepTooMuch, noteRead, waitForReaders } from "./read-batches.js";
 import { dictionaryNodes, loadDictionaries, writeDictionaries, type SourceOf } from "./result-dictionaries.js";
 
@@ -18,6 +18,9 @@ const turnMs = 1;
 
 /** Blocks are an eighth longer than what is in them, at most. */
 const blockSlack = 1.125;
+
+/** Memory of the tables that are being made on this thread. None of it was dropped, and their budgets count it. */
+let tablesBytes = 0;
 
 /** Where the rows of a query go. */
 export interface ResultSink {
@@ -148,6 +151,8 @@ export class QueueSink implements ResultSink {
     #kept = false;
     #dictionaries: Dictionaries = [];
     #deliveredBytes = 0;
+    /** The part of `tablesBytes` that is of this one. */
+    #tableBytes = 0;
     /** The reader has got a batch. */
     #given = false;
     /** Readers wait for the queue that another plan will open. */
@@ -215,7 +220,7 @@ export class QueueSink implements ResultSink {
             await setImmediate();
             this.#turnAt = performance.now();
         }
-        const memory = (): DeliveredBytes => this.#delivered();
+        const memory = (): NativeDelivered => this.#delivered();
         if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
         if (!this.#kept && keepTooMuch(this.job.binding.deliveredMemory(this.job.engine))) await this.#waitForReader();
         await this.#restarting?.given;
@@ -229,8 +234,7 @@ export class QueueSink implements ResultSink {
         if (batch === null) return null;
         this.#given = true;
         this.#deliveredBytes += batchBytes(batch);
-        // What is freed for the next request, too, must leave room for the table.
-        if (this.#kept) this.job.binding.trimCache(this.job.engine, this.#tableBytes());
+        if (this.#kept) this.#keep(batchBytes(batch));
         const made = recordBatchOf(this.#schema, this.#columns, batch, this.#dictionaries);
         if (!this.#kept) noteRead(made, this.job.binding, batch.memory);
         return made;
@@ -245,18 +249,22 @@ export class QueueSink implements ResultSink {
         await waitForReaders(() => job.binding.deliveredMemory(job.engine), pause);
     }
 
-    #delivered(): DeliveredBytes {
+    /** Without tables that are being made. */
+    #delivered(): NativeDelivered {
         if (this.#handle === undefined) return { aliveBytes: 0, unusedBytes: 0 };
-        const memory = this.job.binding.deliveredMemory(this.job.engine);
-        if (!this.#kept) return memory;
-        // A table counts against the budget, so what is left of that is not for what was dropped before.
-        const ownBytes = this.#tableBytes();
-        return { ...memory, unusedBytes: Math.max(0, memory.unusedBytes - ownBytes), ownBytes };
+        const { aliveBytes, unusedBytes } = this.job.binding.deliveredMemory(this.job.engine);
+        return {
+            aliveBytes: Math.max(0, aliveBytes - tablesBytes),
+            unusedBytes: Math.max(0, unusedBytes - tablesBytes)
+        };
     }
 
-    /** Memory of the batches that are there. */
-    #tableBytes(): number {
-        return Math.ceil(this.#deliveredBytes * blockSlack);
+    /** What is freed for the next request, too, must leave room for the table. */
+    #keep(bytes: number): void {
+        const blockBytes = Math.ceil(bytes * blockSlack);
+        this.#tableBytes += blockBytes;
+        tablesBytes += blockBytes;
+        this.job.binding.trimCache(this.job.engine, this.#tableBytes);
     }
 
     /** Drops what was not delivered. */
@@ -268,6 +276,8 @@ export class QueueSink implements ResultSink {
     #drop(): void {
         if (this.#handle !== undefined) this.job.binding.closeSink(this.#handle);
         this.#handle = undefined;
+        tablesBytes -= this.#tableBytes;
+        this.#tableBytes = 0;
         this.#followed.give();
     }
 }

@@ -91,6 +91,7 @@ describe("memory of delivered batches", () => {
             const sink = new QueueSink(job, fakeRuntime().join._node);
             if (opened) await sink.open({ ...planOf(10, 2), sink: sinkKind }, () => undefined);
             for (let i = 0; i < 3; i++) await sink.next();
+            sink.close();
             return { seen, delivered: sink.deliveredBytes, collections: room.mock.calls.length };
         } finally {
             wanted.mockRestore();
@@ -105,17 +106,30 @@ describe("memory of delivered batches", () => {
         expect([delivered, collections]).toEqual([36, 1]);
     });
 
-    test("of a table comes with its own batches, which nobody drops and which use what is unused", async () => {
+    test("is without those of a table, which nobody drops and which use what is unused", async () => {
         const { seen } = await told("table");
         // 12 bytes each, in blocks that are an eighth larger; whole bytes.
-        const own = [0, 14, 27];
-        expect(seen).toEqual(own.map((ownBytes) => ({ aliveBytes: 1000, unusedBytes: 500 - ownBytes, ownBytes })));
+        const own = [0, 14, 28];
+        expect(seen).toEqual(own.map((bytes) => ({ aliveBytes: 1000 - bytes, unusedBytes: 500 - bytes })));
+        // That one is there now, and is its reader's.
+        expect((await told("table")).seen).toEqual(seen);
     });
 
-    test("of a table leaves not less than none unused", async () => {
+    test("is without those of a table that is being made for another reader", async () => {
+        const deliveredMemory = () => ({ aliveBytes: 1000, unusedBytes: 500 });
+        const fake = new FakeBinding({ deliveredMemory, nextBatch: () => Promise.resolve(oneRow) });
+        const table = new QueueSink(new Job(fake.binding, undefined as never, undefined), fakeRuntime().join._node);
+        await table.open({ ...planOf(10, 2), sink: "table" }, () => undefined);
+        await table.next();
+        const without = { aliveBytes: 986, unusedBytes: 486 };
+        expect((await told("batches")).seen).toEqual(Array(3).fill(without));
+        table.close();
+        expect((await told("batches")).seen).toEqual(Array(3).fill({ aliveBytes: 1000, unusedBytes: 500 }));
+    });
+
+    test("of a table is never less than none", async () => {
         const { seen } = await told("table", true, 4);
-        const leaves = (unusedBytes: number, ownBytes: number) => ({ aliveBytes: 4, unusedBytes, ownBytes });
-        expect(seen).toEqual([leaves(2, 0), leaves(0, 14), leaves(0, 27)]);
+        expect(seen).toEqual([{ aliveBytes: 4, unusedBytes: 2 }, ...Array(2).fill({ aliveBytes: 0, unusedBytes: 0 })]);
     });
 
     test("is none before there is a queue", async () => {
