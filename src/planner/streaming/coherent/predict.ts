@@ -51,7 +51,7 @@ const indexMoves = { build: 9, probe: 2 } as const;
  * stand twice.
  */
 export function predictCoherent(load: JoinLoad, rowBytes: number, shares: PageShares): OutOfCorePrediction {
-    const { inputs, numbersMs, resultBytes, gatherMs, outMs } = phaseParts(load);
+    const { inputs, numbersMs, resultBytes, gatherMs, outMs, outWorkMs } = phaseParts(load);
     const sidesOf = (share: number) => ({
         build: load.rows.build * rowBytes * share,
         probe: load.rows.probe * rowBytes * share
@@ -85,7 +85,8 @@ export function predictCoherent(load: JoinLoad, rowBytes: number, shares: PageSh
         spilledMs: Math.max(
             tiersMs({ in: hostBytes, out: resultBytes }, { in: peerBytes, out: 0 }, load.profile),
             nearMs(near.build + near.probe + joinedBytes + resultBytes),
-            outMs
+            outMs,
+            outWorkMs
         ),
         gatherMs
     };
