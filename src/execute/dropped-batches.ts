@@ -111,11 +111,23 @@ export class DroppedBatches {
     /** Alive when there was least since the last collection ahead. */
     #aheadBytes = Infinity;
     #collecting: Promise<void> | undefined;
+    /** Of tables that are being made: none of it was dropped, and their budgets count it. */
+    #tableBytes = 0;
 
     public constructor(
         private readonly collect: (collection: Collection) => void = collectWithV8,
         private readonly heap: () => HeapUse = heapUse
     ) {}
+
+    /** A table that is being made has got so many bytes more, or fewer: it is its reader's now, or is dropped. */
+    public tableGrew(bytes: number): void {
+        this.#tableBytes += bytes;
+    }
+
+    public withoutTables({ aliveBytes, unusedBytes }: NativeDelivered): NativeDelivered {
+        const left = (bytes: number): number => Math.max(0, bytes - this.#tableBytes);
+        return { aliveBytes: left(aliveBytes), unusedBytes: left(unusedBytes) };
+    }
 
     /**
      * Before the next batch is handed over: is room to be made first? The usual answer, no, costs 1 us, and 1 ms where

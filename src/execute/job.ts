@@ -6,6 +6,8 @@ import type { Binding, EngineHandle, JobHandle, NativeProgress } from "../native
 /** Cancellation and clean-up of one query. Native handles are closed in the reverse order of their making. */
 export class Job {
     public readonly handle: JobHandle;
+    /** What of the budget no other query was granted; set when this one is admitted. */
+    public grantableBytes: () => number = () => Infinity;
     readonly #cleanups: (() => void)[] = [];
     readonly #cancelListeners = new Set<() => void>();
     readonly #signal: AbortSignal | undefined;

@@ -19,9 +19,6 @@ const turnMs = 1;
 /** Blocks are an eighth longer than what is in them, at most. */
 const blockSlack = 1.125;
 
-/** Memory of the tables that are being made on this thread. None of it was dropped, and their budgets count it. */
-let tablesBytes = 0;
-
 /** Where the rows of a query go. */
 export interface ResultSink {
     /** Called before the first row, when the dictionaries are known; `later`: some are not, and `learn` follows. */
@@ -151,7 +148,7 @@ export class QueueSink implements ResultSink {
     #kept = false;
     #dictionaries: Dictionaries = [];
     #deliveredBytes = 0;
-    /** The part of `tablesBytes` that is of this one. */
+    /** Memory of a table's batches that are there. */
     #tableBytes = 0;
     /** The reader has got a batch. */
     #given = false;
@@ -249,21 +246,19 @@ export class QueueSink implements ResultSink {
         await waitForReaders(() => job.binding.deliveredMemory(job.engine), pause);
     }
 
-    /** Without tables that are being made. */
+    /** What readers have, and what neither they nor other queries may come to take. */
     #delivered(): NativeDelivered {
         if (this.#handle === undefined) return { aliveBytes: 0, unusedBytes: 0 };
-        const { aliveBytes, unusedBytes } = this.job.binding.deliveredMemory(this.job.engine);
-        return {
-            aliveBytes: Math.max(0, aliveBytes - tablesBytes),
-            unusedBytes: Math.max(0, unusedBytes - tablesBytes)
-        };
+        const { binding, engine } = this.job;
+        const { aliveBytes, unusedBytes } = droppedBatches.withoutTables(binding.deliveredMemory(engine));
+        return { aliveBytes, unusedBytes: Math.min(unusedBytes, this.job.grantableBytes()) };
     }
 
     /** What is freed for the next request, too, must leave room for the table. */
     #keep(bytes: number): void {
         const blockBytes = Math.ceil(bytes * blockSlack);
         this.#tableBytes += blockBytes;
-        tablesBytes += blockBytes;
+        droppedBatches.tableGrew(blockBytes);
         this.job.binding.trimCache(this.job.engine, this.#tableBytes);
     }
 
@@ -276,7 +271,7 @@ export class QueueSink implements ResultSink {
     #drop(): void {
         if (this.#handle !== undefined) this.job.binding.closeSink(this.#handle);
         this.#handle = undefined;
-        tablesBytes -= this.#tableBytes;
+        droppedBatches.tableGrew(-this.#tableBytes);
         this.#tableBytes = 0;
         this.#followed.give();
     }

@@ -251,17 +251,24 @@ export class QueryRunner {
     /** Part of the budget for a query, once it is free; given back when the job ends, or by `release`. */
     public async admit(job: Job, planner: QueryPlanner): Promise<{ bytes: number; release: () => void }> {
         const grant = await this.admission.admit(this.#memoryRequest(planner), (cancel) => job.onCancel(cancel));
-        job.onEnd(grant.release);
+        let ownBytes = grant.bytes;
+        const release = (): void => {
+            ownBytes = 0;
+            grant.release();
+        };
+        job.onEnd(release);
+        job.grantableBytes = () => Math.max(0, this.admission.freeBytes + ownBytes);
         // Batches of earlier queries that their readers have dropped take the room that the budget had then.
         const memory = (): NativeDelivered => this.#delivered();
         if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
         job.check();
-        return grant;
+        return { bytes: grant.bytes, release };
     }
 
     /** What is delivered, and what the budget leaves when all queries have taken what they were granted. */
     #delivered(): NativeDelivered {
-        const { aliveBytes, unusedBytes } = this.parts.binding.deliveredMemory(this.#engine);
+        const delivered = this.parts.binding.deliveredMemory(this.#engine);
+        const { aliveBytes, unusedBytes } = droppedBatches.withoutTables(delivered);
         return { aliveBytes, unusedBytes: Math.min(unusedBytes, Math.max(0, this.admission.freeBytes)) };
     }
 

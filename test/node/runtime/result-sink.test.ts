@@ -75,7 +75,7 @@ describe("a file for another plan", () => {
 
 describe("memory of delivered batches", () => {
     /** What is told of it before each batch, of a queue with always as many bytes alive and half as many unused. */
-    async function told(sinkKind: "batches" | "table", opened = true, aliveBytes = 1000) {
+    async function told(sinkKind: "batches" | "table", opened = true, aliveBytes = 1000, grantable = Infinity) {
         const seen: NativeDelivered[] = [];
         const wanted = vi.spyOn(droppedBatches, "wantRoom").mockImplementation((memory) => {
             seen.push(memory());
@@ -88,6 +88,7 @@ describe("memory of delivered batches", () => {
                 nextBatch: () => Promise.resolve(oneRow)
             });
             const job = new Job(fake.binding, undefined as never, undefined);
+            job.grantableBytes = () => grantable;
             const sink = new QueueSink(job, fakeRuntime().join._node);
             if (opened) await sink.open({ ...planOf(10, 2), sink: sinkKind }, () => undefined);
             for (let i = 0; i < 3; i++) await sink.next();
@@ -130,6 +131,12 @@ describe("memory of delivered batches", () => {
     test("of a table is never less than none", async () => {
         const { seen } = await told("table", true, 4);
         expect(seen).toEqual([{ aliveBytes: 4, unusedBytes: 2 }, ...Array(2).fill({ aliveBytes: 0, unusedBytes: 0 })]);
+    });
+
+    test("leaves to other queries what they were granted", async () => {
+        expect((await told("batches", true, 1000, 200)).seen).toEqual(
+            Array(3).fill({ aliveBytes: 1000, unusedBytes: 200 })
+        );
     });
 
     test("is none before there is a queue", async () => {

@@ -198,6 +198,27 @@ describe("a query", () => {
         expect(makeRoom).toHaveBeenCalledTimes(1);
     });
 
+    test("leaves dropped batches what no other query was granted, and tables that are made count as none", async () => {
+        const { runner, join } = fakeRuntime({ deliveredMemory: () => ({ aliveBytes: 5, unusedBytes: 2 ** 40 }) });
+        const wanted = { minimumBytes: () => 0, wantedBytes: 2 ** 26, waitsForUser: false };
+        const other = await runner.admission.admit(wanted, () => undefined);
+        const seen: unknown[] = [];
+        vi.spyOn(droppedBatches, "wantRoom").mockImplementation((memory) => {
+            seen.push(memory());
+            return false;
+        });
+        droppedBatches.tableGrew(3);
+        try {
+            for await (const _ of join.batches());
+        } finally {
+            droppedBatches.tableGrew(-3);
+        }
+        const [admitted, ...read] = seen;
+        expect(admitted).toMatchObject({ aliveBytes: 2 });
+        expect(read.length).toBeGreaterThan(0);
+        expect(new Set(read)).toEqual(new Set([{ aliveBytes: 2, unusedBytes: 2 ** 28 - other.bytes }]));
+    });
+
     test("whose table does not fit is told how many rows its samples let expect", async () => {
         const rows = 20_000;
         // A hundred values, each 200 times.
