@@ -149,9 +149,7 @@ async function admit(runner: QueryRunner, job: Job, request: GenerateRequest): P
     const size = sizeFor(request, runner.threads, limit / 2);
     if (size.bytes > limit) throw budgetTooSmall(size.bytes, limit, "are allowed", "Generating");
     const needs = { minimumBytes: () => size.bytes, wantedBytes: size.bytes, waitsForUser: false };
-    const grant = await runner.admission.admit(needs, (cancel) => job.onCancel(cancel));
-    job.onEnd(grant.release);
-    job.check();
+    await runner.admitRequest(job, needs);
     return size;
 }
 

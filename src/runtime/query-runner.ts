@@ -250,7 +250,12 @@ export class QueryRunner {
 
     /** Part of the budget for a query, once it is free; given back when the job ends, or by `release`. */
     public async admit(job: Job, planner: QueryPlanner): Promise<{ bytes: number; release: () => void }> {
-        const grant = await this.admission.admit(this.#memoryRequest(planner), (cancel) => job.onCancel(cancel));
+        return await this.admitRequest(job, this.#memoryRequest(planner));
+    }
+
+    /** The same for what has no plan. */
+    public async admitRequest(job: Job, request: MemoryRequest): Promise<{ bytes: number; release: () => void }> {
+        const grant = await this.admission.admit(request, (cancel) => job.onCancel(cancel));
         let ownBytes = grant.bytes;
         const release = (): void => {
             ownBytes = 0;
@@ -267,9 +272,9 @@ export class QueryRunner {
 
     /** What is delivered, and what the budget leaves when all queries have taken what they were granted. */
     #delivered(): NativeDelivered {
-        const delivered = this.parts.binding.deliveredMemory(this.#engine);
-        const { aliveBytes, unusedBytes } = droppedBatches.withoutTables(delivered);
-        return { aliveBytes, unusedBytes: Math.min(unusedBytes, Math.max(0, this.admission.freeBytes)) };
+        const { aliveBytes, unusedBytes } = this.parts.binding.deliveredMemory(this.#engine);
+        const left = Math.min(unusedBytes, this.admission.freeBytes);
+        return { aliveBytes: droppedBatches.withoutTables(aliveBytes), unusedBytes: Math.max(0, left) };
     }
 
     public async explain(node: LogicalNode, sink: SinkKind, debug: Knobs): Promise<Explanation> {

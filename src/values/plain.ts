@@ -66,14 +66,15 @@ function plainJson(value: LazyValue): PlainJson {
     }
 }
 
-// plainValue is called for one row after the other of the same arrays.
-const readers = new WeakMap<Data, Reader>();
+// plainValue is called for one row after the other of the same arrays, so that these have their reader in a property.
+// A WeakMap might keep them beyond young collections, as execute/read-batches.ts says.
+const readerKey = Symbol("reader");
 
-function readerOf(data: Data): Reader {
-    const known = readers.get(data);
+function readerOf(data: Data & { [readerKey]?: Reader }): Reader {
+    const known = data[readerKey];
     if (known !== undefined) return known;
     const reader = dataReader(data);
-    readers.set(data, reader);
+    if (Object.isExtensible(data)) Object.defineProperty(data, readerKey, { value: reader });
     return reader;
 }
 

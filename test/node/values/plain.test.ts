@@ -275,6 +275,12 @@ describe("plainRows and plainValue", () => {
         ]);
     });
 
+    test("values of arrays that are frozen are the same", () => {
+        const vector = vectorFromArray([1n, null, -3n]);
+        vector.data.forEach(Object.freeze);
+        expect([0, 1, 2, 0].map((index) => plainValue(vector, index))).toEqual(["1", null, "-3", "1"]);
+    });
+
     test("names like numbers come first, as JavaScript has it; names twice are told", async () => {
         const [row] = plainRows(new Table({ b: vectorFromArray([1]), "1": vectorFromArray([2]) }));
         expect(Object.keys(row!)).toEqual(["1", "b"]);
