@@ -233,8 +233,9 @@ export class QueueSink implements ResultSink {
         if (this.#handle !== handle) return await this.next();
         if (batch === null) return null;
         this.#given = true;
-        this.#deliveredBytes += batchBytes(batch);
-        if (this.#kept) this.#keep(batchBytes(batch));
+        const bytes = batchBytes(batch);
+        this.#deliveredBytes += bytes;
+        if (this.#kept) this.#keep(bytes);
         const made = recordBatchOf(this.#schema, this.#columns, batch, this.#dictionaries);
         if (!this.#kept) noteRead(made, this.job.binding, batch.memory);
         return made;
