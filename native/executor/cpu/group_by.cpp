@@ -31,44 +31,59 @@ uint64_t group_partitions(PartitionedRows& rows, const GroupBySpec& spec, BatchS
     return PartitionedGrouper(rows, spec, sink, control).run();
 }
 
+uint64_t group_columns(const ColumnFeed& feed, const PartitionSpec& partition, const GroupBySpec& spec,
+                       MemoryBudget& budget, JobControl& control, BatchSink& sink) {
+    const std::vector<int32_t> columns = columns_read(partition);
+    // Keys that are never NULL need no NULL mask beside them: then 8 bytes of keys still fit one word.
+    const bool nullable = std::any_of(partition.keys.begin(), partition.keys.end(), [&](const KeySpec& key) {
+        return feed.columns[static_cast<size_t>(key.column)]->nullable;
+    });
+    const NullKeys null_keys = nullable ? partition.null_keys : NullKeys::kDrop;
+    const RowLayout layout = RowLayout::make(feed.columns, partition.keys, partition.carry, null_keys);
+    const auto plan = GroupPlan::make(layout, spec, budget, sink.wants_columns());
+    SPILLWAY_CHECK(!plan->has_distinct);
+    SharedGroups groups(*plan, budget, control, spec.table_bytes, feed.workers, 0);
+    const std::function<bool()> stopped = [&] { return groups.stopped(); };
+    const bool fits = groups.aggregate([&](int worker, GroupAggregator& aggregator) {
+        ColumnAggregator rows(*plan, columns, aggregator, budget);
+        feed.run(worker, rows, stopped);
+        rows.finish();
+    });
+    if (!fits || !groups.merge()) throw table_full(spec, groups.wanted_bytes());
+    std::vector<std::unique_ptr<GroupWriter>> writers;
+    for (int i = 0; i < feed.workers; ++i) writers.push_back(std::make_unique<GroupWriter>(*plan, sink, budget, i));
+    groups.write(writers);
+    const bool any = std::any_of(writers.begin(), writers.end(), [](const auto& w) { return w->groups() > 0; });
+    if (plan->layout.keys.empty() && !any) writers[0]->append_empty_group();
+    return finish_writers(writers, control);
+}
+
+bool is_table_full(const Error& error) {
+    const auto& details = error.details();
+    return std::any_of(details.begin(), details.end(), [](const auto& detail) { return detail.second == "tableFull"; });
+}
+
 uint64_t group_source(Source& source, const PartitionSpec& partition, const GroupBySpec& spec, MemoryBudget& budget,
                       JobControl& control, BatchSink& sink) {
     const std::vector<int32_t> columns = columns_read(partition);
     source.load_dictionaries(columns, budget, control);
-    // Keys that are never NULL need no NULL mask beside them: then 8 bytes of keys still fit one word.
-    const bool nullable = std::any_of(partition.keys.begin(), partition.keys.end(), [&](const KeySpec& key) {
-        return source.columns()[static_cast<size_t>(key.column)]->nullable;
-    });
-    const NullKeys null_keys = nullable ? partition.null_keys : NullKeys::kDrop;
-    const RowLayout layout = RowLayout::make(source.columns(), partition.keys, partition.carry, null_keys);
-    const auto plan = GroupPlan::make(layout, spec, budget, sink.wants_columns());
-    SPILLWAY_CHECK(!plan->has_distinct);
-    const int workers = workers_for(spec.workers, source, partition.morsel_rows);
-    SharedGroups groups(*plan, budget, control, spec.table_bytes, workers, 0);
     MorselQueue queue(source, partition.morsel_rows);
     std::atomic<uint64_t> counted{0};
-    const bool fits = groups.aggregate([&](int, GroupAggregator& aggregator) {
+    ColumnFeed feed{source.columns(), workers_for(spec.workers, source, partition.morsel_rows), {}};
+    feed.run = [&](int, ColumnAggregator& groups, const std::function<bool()>& stopped) {
         MorselReader reader(source, columns, queue, budget, control);
-        RowEncoder encoder(layout, columns, budget);
-        while (!groups.stopped() && reader.next()) {
+        while (!stopped() && reader.next()) {
             counted.fetch_add(static_cast<uint64_t>(reader.rows()), std::memory_order_relaxed);
-            for (int64_t begin = 0; begin < reader.rows(); begin += encoder.rows_max()) {
-                const int64_t count = std::min(encoder.rows_max(), reader.rows() - begin);
-                const uint64_t row_number = reader.first_row() + static_cast<uint64_t>(begin);
-                aggregator.cutter().cut(encoder.encode(reader.views(), begin, count, row_number),
-                                        [&](RowBlock& block) { aggregator.add_states(block); });
-            }
+            groups.add(reader.views(), 0, reader.rows(), reader.first_row());
         }
-    });
-    if (!fits || !groups.merge()) {
-        control.rows_in.fetch_sub(counted.load(), std::memory_order_relaxed);  // another plan will read them again
-        throw table_full(spec, groups.wanted_bytes());
+    };
+    try {
+        return group_columns(feed, partition, spec, budget, control, sink);
+    } catch (const Error& error) {
+        // Another plan will read them again.
+        if (is_table_full(error)) control.rows_in.fetch_sub(counted.load(), std::memory_order_relaxed);
+        throw;
     }
-    std::vector<std::unique_ptr<GroupWriter>> writers;
-    for (int i = 0; i < workers; ++i) writers.push_back(std::make_unique<GroupWriter>(*plan, sink, budget, i));
-    groups.write(writers);
-    if (layout.keys.empty() && source.rows() == 0) writers[0]->append_empty_group();
-    return finish_writers(writers, control);
 }
 
 }  // namespace spillway

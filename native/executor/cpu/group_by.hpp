@@ -2,7 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <vector>
 
+#include "base/error.hpp"
+#include "cpu/group_by/column_aggregator.hpp"
 #include "cpu/radix_partition/partitioned_rows.hpp"
 #include "model/batch_sink.hpp"
 #include "model/stage_spec.hpp"
@@ -21,9 +25,24 @@ namespace spillway {
 //    pass over the rows for each such aggregate, then one over its values.
 uint64_t group_partitions(PartitionedRows& rows, const GroupBySpec& spec, BatchSink& sink, JobControl& control);
 
-// Group-by of a source without a partition pass: a table per worker, merged at the end. Throws kBudgetTooSmall with
-// the detail reason = "tableFull", before anything was sent to the sink, when the groups exceed spec.table_bytes: the
-// plan should then be made again with GroupByAlgorithm::kPartitioned. No count distinct.
+// Rows that come to each worker in columns, with nothing written in between.
+struct ColumnFeed {
+    std::vector<TypePtr> columns;  // of the rows, their dictionaries loaded; PartitionSpec refers to them by index
+    int workers = 1;
+    // Adds that worker's rows; their views are those of columns_read(partition). Ends early where stopped().
+    std::function<void(int worker, ColumnAggregator& groups, const std::function<bool()>& stopped)> run;
+};
+
+// Group-by without a partition pass: a table per worker, merged at the end. Returns the number of groups. Throws
+// kBudgetTooSmall with the detail reason = "tableFull", before anything was sent to the sink, when the groups exceed
+// spec.table_bytes: the plan should then be made again with GroupByAlgorithm::kPartitioned. No count distinct.
+uint64_t group_columns(const ColumnFeed& feed, const PartitionSpec& partition, const GroupBySpec& spec,
+                       MemoryBudget& budget, JobControl& control, BatchSink& sink);
+
+// Is that the error with that reason?
+bool is_table_full(const Error& error);
+
+// group_columns() of a source's rows.
 uint64_t group_source(Source& source, const PartitionSpec& partition, const GroupBySpec& spec, MemoryBudget& budget,
                       JobControl& control, BatchSink& sink);
 
