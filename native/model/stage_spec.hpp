@@ -73,6 +73,29 @@ struct ArrayJoinSpec {
     int32_t workers = 1;
 };
 
+// A column of the rows on their way through a pipeline.
+struct PipelineColumn {
+    int32_t join = -1;   // that found the build row which has it; -1: the source
+    int32_t column = 0;  // of the source; else index into the carry list of that build side
+};
+
+// A join of a pipeline: rows come, and go on with the build rows of their key. `spec` has no outputs of its own, and
+// emits kPairs or kProbeOnce: what comes out is decided row by row.
+struct PipelineJoin {
+    std::vector<PipelineColumn> key_columns;
+    std::vector<KeySpec> keys;             // KeySpec::column: index into key_columns
+    NullKeys null_keys = NullKeys::kKeep;  // kKeep: NULL has no partner; kEqual
+    JoinSpec spec;
+};
+
+// Joins whose tables stay in memory, one behind the other: the rows of a source stream through all of them.
+struct PipelineSpec {
+    std::vector<PipelineJoin> joins;
+    std::vector<PipelineColumn> outputs;
+    int64_t morsel_rows = 0;
+    int32_t workers = 1;
+};
+
 enum class AggregateKind : uint8_t { kCountRows, kCount, kSum, kMin, kMax, kMean, kFirst, kAny, kCountDistinct };
 
 struct AggregateSpec {

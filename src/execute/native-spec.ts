@@ -1,6 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { NativeArrayJoinSpec, NativeGroupBySpec, NativeJoinSpec, NativePartitionSpec } from "../native/binding.js";
-import type { ArrayJoinDescription, GroupDescription, JoinDescription, PartitionDescription } from "../plan/plan.js";
+import type {
+    NativeArrayJoinSpec,
+    NativeGroupBySpec,
+    NativeJoinSpec,
+    NativePartitionSpec,
+    NativePipelineSpec
+} from "../native/binding.js";
+import type {
+    ArrayJoinDescription,
+    GroupDescription,
+    JoinDescription,
+    PartitionDescription,
+    PipelineDescription
+} from "../plan/plan.js";
 
 /** Plan -> native: bigints for hexadecimal text, mutable arrays for frozen ones. */
 export function nativePartitionSpec(spec: PartitionDescription, poolBytes: number): NativePartitionSpec {
@@ -52,6 +64,22 @@ export function nativeJoinSpec(spec: JoinDescription, decision: JoinDecision): N
 
 export function nativeArrayJoinSpec(spec: ArrayJoinDescription): NativeArrayJoinSpec {
     return { ...spec, outputs: [...spec.outputs], firstKey: BigInt(spec.firstKey) };
+}
+
+export function nativePipelineSpec(spec: PipelineDescription): NativePipelineSpec {
+    return {
+        columns: [...spec.columns],
+        joins: spec.joins.map(({ keyColumns, columns, keys, nullKeys, spec: join }) => ({
+            keyColumns: keyColumns.map((column) => ({ ...column })),
+            columns: [...columns],
+            keys: keys.map((key) => ({ ...key })),
+            nullKeys,
+            spec: nativeJoinSpec(join, { ...join, schedule: [] })
+        })),
+        outputs: spec.outputs.map((column) => ({ ...column })),
+        morselRows: spec.morselRows,
+        workers: spec.workers
+    };
 }
 
 export function nativeGroupBySpec(

@@ -10,6 +10,7 @@ import type {
     JoinStage,
     PartitionSet,
     PartitionStage,
+    PipelineStage,
     Plan,
     PlanStage,
     StageOutput,
@@ -18,7 +19,13 @@ import type {
 import { DeviceRun, type DeviceTurn } from "./device-run.js";
 import type { InnerOperators } from "./held-rows.js";
 import type { Job } from "./job.js";
-import { nativeArrayJoinSpec, nativeGroupBySpec, nativeJoinSpec, nativePartitionSpec } from "./native-spec.js";
+import {
+    nativeArrayJoinSpec,
+    nativeGroupBySpec,
+    nativeJoinSpec,
+    nativePartitionSpec,
+    nativePipelineSpec
+} from "./native-spec.js";
 import type { ProgressTracker } from "./progress-tracker.js";
 import { partitionStream, StreamFeeds, type StreamObserver } from "./stream-input.js";
 
@@ -98,6 +105,8 @@ export class PlanRun {
                 return await this.#streamingJoin(stage);
             case "arrayJoin":
                 return await this.#arrayJoin(stage);
+            case "pipeline":
+                return await this.#pipeline(stage);
             case "group":
                 return await this.#group(stage);
             case "hashGroup":
@@ -250,6 +259,22 @@ export class PlanRun {
         return await this.#produce(stage.output, (sink) =>
             job.binding.joinArray(job.handle, build, buildSpec, probe, probeSpec, spec, sink)
         );
+    }
+
+    async #pipeline(stage: PipelineStage): Promise<number> {
+        const { job } = this.parts;
+        const builds = stage.builds.map((build) => this.#live(build).handle);
+        const source = this.#source(stage.input);
+        const spec = nativePipelineSpec(stage.spec);
+        const { group } = stage;
+        const rows = await this.#produce(stage.output, async (sink) => {
+            if (group === undefined) return await job.binding.joinPipeline(job.handle, builds, source, spec, sink);
+            const inputSpec = nativePartitionSpec(group.inputSpec, group.inputSpec.pageBytes);
+            const groupSpec = nativeGroupBySpec(group.spec, [], group.spec.tableBytes);
+            return await job.binding.groupPipeline(job.handle, builds, source, spec, inputSpec, groupSpec, sink);
+        });
+        for (const build of stage.builds) this.#closeSet(build);
+        return rows;
     }
 
     async #group(stage: GroupStage): Promise<number> {

@@ -2,8 +2,11 @@
 import { checkBoolean, checkInteger, checkOneOf, checkOptions, invalidArgument } from "./arguments.js";
 import { checkExperiment, type ExperimentOptions } from "./experiment.js";
 
-export const algorithms = ["radix", "streaming", "array", "hash", "partitioned"] as const;
-/** Joins: radix, streaming, array. Group-bys: hash, partitioned. A name that does not fit the query is ignored. */
+export const algorithms = ["radix", "streaming", "array", "pipeline", "hash", "partitioned"] as const;
+/**
+ * Joins: radix, streaming, array, pipeline. Group-bys: hash, partitioned. A name that does not fit the query is
+ * ignored.
+ */
 export type AlgorithmName = (typeof algorithms)[number];
 
 export const hashingSchemes = ["linearProbing", "bucketChaining", "perfect"] as const;

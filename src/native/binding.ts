@@ -91,6 +91,31 @@ export interface NativeArrayJoinSpec {
     workers: number;
 }
 
+/** Mirrors PipelineColumn: of the source where `join` is -1, else of the rows that this join found. */
+export interface NativePipelineColumn {
+    join: number;
+    column: number;
+}
+
+/** Mirrors PipelineSpec in native/model/stage_spec.hpp. */
+export interface NativePipelineSpec {
+    /** Of the source. */
+    columns: NativeColumnType[];
+    joins: {
+        keyColumns: NativePipelineColumn[];
+        /** Types of these. */
+        columns: NativeColumnType[];
+        /** Their columns are places in `keyColumns`. */
+        keys: NativeKeySpec[];
+        nullKeys: "keep" | "equal";
+        /** Without outputs; rows of the build side never come out alone. */
+        spec: NativeJoinSpec;
+    }[];
+    outputs: NativePipelineColumn[];
+    morselRows: number;
+    workers: number;
+}
+
 /** Mirrors GroupBySpec. */
 export interface NativeGroupBySpec {
     keyFields: number[];
@@ -360,6 +385,28 @@ export interface Binding extends DeviceBinding {
         probe: SourceHandle,
         probeSpec: NativePartitionSpec,
         spec: NativeArrayJoinSpec,
+        sink: SinkHandle
+    ): Promise<number>;
+
+    /**
+     * Joins behind each other: tables of all build sides stay in memory, and the rows of `source` stream past them in
+     * one pass.
+     */
+    joinPipeline(
+        job: JobHandle,
+        builds: PartitionsHandle[],
+        source: SourceHandle,
+        spec: NativePipelineSpec,
+        sink: SinkHandle
+    ): Promise<number>;
+    /** The same, whose rows are grouped as they come; `partitionSpec` and errors as those of groupSource. */
+    groupPipeline(
+        job: JobHandle,
+        builds: PartitionsHandle[],
+        source: SourceHandle,
+        spec: NativePipelineSpec,
+        partitionSpec: NativePartitionSpec,
+        groupSpec: NativeGroupBySpec,
         sink: SinkHandle
     ): Promise<number>;
 

@@ -6,7 +6,7 @@ import type { DeviceChoice } from "./device-choice.js";
 import { isOutOfCore, type UploadStage } from "./device-stages.js";
 import type { GroupParts } from "./group-parts.js";
 import { outOfCoreGroupLines, outOfCoreLines, outOfCoreTreeLines } from "./out-of-core-text.js";
-import type { PartitionSet, Plan, PlanStage } from "./plan.js";
+import type { PartitionSet, PipelineStage, Plan, PlanStage } from "./plan.js";
 import type { HeldRows } from "./stage.js";
 
 function inputName(plan: Plan, index: number): string {
@@ -42,6 +42,7 @@ function source(plan: Plan, stage: PlanStage): string {
         case "streamingJoin":
             return `probe rows from ${inputName(plan, stage.probeInput)}`;
         case "hashGroup":
+        case "pipeline":
             return `from ${inputName(plan, stage.input)}`;
         case "arrayJoin":
             return `keys from ${inputName(plan, stage.buildInput)}, rows from ${inputName(plan, stage.probeInput)}`;
@@ -129,6 +130,13 @@ function heldLine({ limitBytes, diskBytes }: HeldRows): string {
     return `its rows are held: ${limit} in host memory, about ${formatBytes(diskBytes)} on disk`;
 }
 
+/** How many rows are expected behind each join. */
+function pipelineLines({ rowsIn, rowsOut, rowsOfJoins, group }: PipelineStage): string[] {
+    const counts = [rowsIn, ...rowsOfJoins].map(formatCount).join(" -> ");
+    const groups = group === undefined ? "" : `, about ${formatCount(rowsOut)} groups out`;
+    return [`rows through its joins: ${counts}${groups}`];
+}
+
 function details(plan: Plan, stage: PlanStage): string[] {
     const lines: string[] = [];
     const from = source(plan, stage);
@@ -145,6 +153,7 @@ function details(plan: Plan, stage: PlanStage): string[] {
         const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
         lines.push(`a bit for each of ${formatCount(stage.spec.keyValues)} key values, ${rows}`);
     }
+    if (stage.kind === "pipeline") lines.push(...pipelineLines(stage));
     if (stage.kind === "group" || stage.kind === "hashGroup") {
         lines.push(`${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`);
     }

@@ -165,6 +165,48 @@ export interface ArrayJoinStage extends StageCommon {
     readonly output: StageOutput;
 }
 
+/** A column of the rows of a pipeline: of its input (join -1), or carried by the build side of one of its joins. */
+export interface PipelineColumn {
+    readonly join: number;
+    readonly column: number;
+}
+
+/** Mirrors PipelineJoin in native/model/stage_spec.hpp. */
+export interface PipelineJoin {
+    /** Partition set whose tables stay. */
+    readonly build: number;
+    readonly keyColumns: readonly PipelineColumn[];
+    /** Types of these. */
+    readonly columns: readonly ColumnType[];
+    /** Their columns are places in `keyColumns`. */
+    readonly keys: readonly KeySpec[];
+    readonly nullKeys: "keep" | "equal";
+    readonly spec: JoinDescription;
+}
+
+/** Mirrors PipelineSpec. */
+export interface PipelineDescription {
+    /** Of the input. */
+    readonly columns: readonly ColumnType[];
+    readonly joins: readonly PipelineJoin[];
+    readonly outputs: readonly PipelineColumn[];
+    readonly morselRows: number;
+    readonly workers: number;
+}
+
+/** Rows of an input stream through joins whose tables stay in memory, and are grouped as they come where `group` is. */
+export interface PipelineStage extends StageCommon {
+    readonly kind: "pipeline";
+    readonly input: number;
+    readonly builds: readonly number[];
+    /** Rows that are expected behind each join. */
+    readonly rowsOfJoins: readonly number[];
+    readonly spec: PipelineDescription;
+    /** Left out: rows come out as they are. */
+    readonly group?: { readonly inputSpec: PartitionDescription; readonly spec: GroupDescription };
+    readonly output: StageOutput;
+}
+
 export interface GroupStage extends StageCommon {
     readonly kind: "group";
     readonly set: number;
@@ -181,7 +223,8 @@ export interface HashGroupStage extends StageCommon {
 }
 
 /** Stages of the CPU engine. */
-export type CpuStage = PartitionStage | JoinStage | StreamingJoinStage | ArrayJoinStage | GroupStage | HashGroupStage;
+export type CpuStage =
+    PartitionStage | JoinStage | StreamingJoinStage | ArrayJoinStage | PipelineStage | GroupStage | HashGroupStage;
 export type PlanStage = CpuStage | DeviceStage;
 
 /** What a plan for the GPU needs of it. */

@@ -4,6 +4,7 @@ import { clamp } from "../model/sizes.js";
 import type { AggregateKind, GroupNode } from "../plan/logical.js";
 import type { AggregateDescription, GroupDescription, StageOutput } from "../plan/plan.js";
 import { hashMaskText, type CompileNode, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
+import { compilePipeline, pipelineName, pipelineOf, type Pipeline } from "./compile-pipeline.js";
 import { fanout } from "./partitioning.js";
 
 // Widest common state: row number, value and flag of `first`; a compensated sum with its count.
@@ -79,14 +80,17 @@ function planGroup(draft: PlanDraft, node: GroupNode, needed: readonly number[])
     };
 }
 
-/** A table per worker and no partition pass? Pays while the tables stay small and merging them is little work. */
-function hashes(draft: PlanDraft, plan: GroupPlan): boolean {
+/**
+ * A table per worker and no partition pass? Pays while the tables stay small and merging them is little work.
+ * `pipeline`: where the rows come from, if not from an input.
+ */
+function hashes(draft: PlanDraft, plan: GroupPlan, pipeline: Pipeline | undefined): boolean {
     const { policy, debug, budgetBytes, limits, machine } = draft.request;
     const { feed } = plan.pass;
     const distinct = plan.node.aggregates.some(
         (aggregate, i) => aggregate.kind === "countDistinct" && plan.needed.includes(plan.node.keys.length + i)
     );
-    if (feed.input === undefined || draft.isStreamed(feed) || distinct) return false;
+    if ((feed.input === undefined && pipeline === undefined) || draft.isStreamed(feed) || distinct) return false;
     if (debug.algorithm === "partitioned" || draft.request.tableFull) return false;
     if (debug.algorithm === "hash") return true;
     if (!draft.canRunAgain) return false;
@@ -196,6 +200,43 @@ function compileHash(draft: PlanDraft, plan: GroupPlan, output: StageOutput): vo
     });
 }
 
+/** The rows of joins that stream past their tables, grouped as they come. */
+function compileGroupedPipeline(
+    draft: PlanDraft,
+    plan: GroupPlan,
+    pipeline: Pipeline,
+    output: StageOutput,
+    compileNode: CompileNode
+): void {
+    const { estimator, inputs } = draft.request;
+    const { keys, values } = neededOf(plan.node, plan.needed);
+    const columns = feedColumns(keys, values);
+    const { spec, builds, inputBytes, tableBytes } = compilePipeline(draft, pipeline, columns, compileNode);
+    const nullable = plan.node.keys.some((key) => pipeline.mayBeNull(key.column));
+    const pass = { ...plan.pass, nullKeys: nullable ? ("equal" as const) : ("drop" as const) };
+    const grouped = draft.passSpec({ ...pass, bits: 0, spill: false });
+    const groupBytes = tableMemory(draft, plan, draft.workers);
+    draft.stages.push({
+        kind: "pipeline",
+        id: draft.stages.length,
+        name: "join and group",
+        algorithm: `${pipelineName(pipeline)}, hash group-by`,
+        rowsIn: estimator.of(pipeline.input).rows,
+        rowsOut: plan.groups,
+        memory: {
+            inputBytes: inputBytes + grouped.encodingBytes,
+            tableBytes: tableBytes + groupBytes,
+            outputBytes: draft.outputBytes(resultWidths(draft, plan, [...plan.needed]), output)
+        },
+        input: inputs.indexOf(pipeline.input.input),
+        builds,
+        rowsOfJoins: pipeline.joins.map(({ plan: join }) => estimator.of(join.node).rows),
+        spec,
+        group: { inputSpec: grouped.spec, spec: describe(draft, plan, groupBytes) },
+        output
+    });
+}
+
 /** Stages of a group-by whose columns `needed` go to `output`. `compileNode`: for what is grouped, if it is a query. */
 export function compileGroup(
     draft: PlanDraft,
@@ -207,6 +248,9 @@ export function compileGroup(
     // The engine writes keys first, then aggregates; a result column that is not needed is left out.
     const ordered = [...needed].sort((a, b) => a - b);
     const plan = planGroup(draft, node, ordered);
-    if (hashes(draft, plan)) compileHash(draft, plan, output);
-    else compilePartitioned(draft, plan, output, ordered, compileNode);
+    const { keys, values } = neededOf(node, ordered);
+    const pipeline = pipelineOf(draft, node.child, feedColumns(keys, values));
+    if (!hashes(draft, plan, pipeline)) compilePartitioned(draft, plan, output, ordered, compileNode);
+    else if (pipeline === undefined) compileHash(draft, plan, output);
+    else compileGroupedPipeline(draft, plan, pipeline, output, compileNode);
 }

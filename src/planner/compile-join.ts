@@ -1,77 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ColumnType, KeySpec } from "../model/column-type.js";
+import type { ColumnType } from "../model/column-type.js";
 import { cpuJoinAlgorithm } from "../model/algorithms.js";
-import type { HashingScheme } from "../model/debug-knobs.js";
 import { clamp } from "../model/sizes.js";
-import type { JoinColumn, JoinNode } from "../plan/logical.js";
-import type { JoinDescription, JoinOutput, StageOutput } from "../plan/plan.js";
+import type { JoinNode } from "../plan/logical.js";
+import type { StageOutput } from "../plan/plan.js";
 import { compileArrayJoin } from "./compile-array-join.js";
-import {
-    hashMaskText,
-    type CompileNode,
-    type Feed,
-    type PlanDraft,
-    type SetDraft,
-    type SetRequest
-} from "./compile.js";
-import { carriedColumns, joinSides, otherSide, type JoinSides, type Side } from "./join-sides.js";
+import { compilePipelineJoin } from "./compile-pipeline.js";
+import type { CompileNode, PlanDraft, SetDraft } from "./compile.js";
+import { describeJoin, hashingScheme, neededOf, planJoin, type JoinPlan } from "./join-plan.js";
+import { otherSide, type Side } from "./join-sides.js";
 import { fanout, spillReadBytes } from "./partitioning.js";
-import { keyRange } from "./statistics.js";
-
-type PassRequest = Omit<SetRequest, "bits" | "spill">;
-
-interface JoinPlan {
-    node: JoinNode;
-    needed: readonly number[];
-    sides: JoinSides;
-    build: PassRequest;
-    probe: PassRequest;
-    /** Rows of the build side, and rows with their table. */
-    buildRows: number;
-    buildBytes: number;
-    /** Bytes of all hash tables: as they mostly are, and at most. */
-    tableBytes: number;
-    tableBytesMax: number;
-}
-
-function sideKeys(node: JoinNode, side: Side): KeySpec[] {
-    return node.keys.map((key) => key[side]);
-}
-
-/** Logical columns that a join needs of one side: keys and carried ones. */
-function neededOf(node: JoinNode, needed: readonly number[], side: Side): number[] {
-    const columns = new Set([...sideKeys(node, side).map((key) => key.column), ...carriedColumns(node, needed, side)]);
-    return [...columns].sort((a, b) => a - b);
-}
-
-function feedOf(draft: PlanDraft, node: JoinNode, needed: readonly number[], side: Side): Feed {
-    const child = node[side];
-    if (child.kind === "input") return draft.feedOfInput(child);
-    return draft.feedOfStage(child, neededOf(node, needed, side));
-}
-
-function planJoin(draft: PlanDraft, node: JoinNode, needed: readonly number[]): JoinPlan {
-    const { estimator, policy } = draft.request;
-    const sides = joinSides(node, needed, estimator, policy);
-    const pass = (side: Side, role: "build" | "probe"): PassRequest => ({
-        role,
-        feed: feedOf(draft, node, needed, side),
-        keys: sideKeys(node, side),
-        carry: carriedColumns(node, needed, side),
-        nullKeys: sides.nullKeys[side]
-    });
-    const build = pass(sides.build, "build");
-    const probe = pass(otherSide(sides.build), "probe");
-    const width = draft.widthOf(build);
-    const buildRows = build.feed.rows;
-    const buildBytes = buildRows * (width.fixed + width.heap);
-    // native/cpu/hash_join/join_table.hpp: a table that only counts remembers no rows.
-    const counts = draft.request.sink === "count" && node === draft.request.root && node.type === "inner";
-    const slotBytes = counts ? policy.slotBytesPerCountedRow : policy.slotBytesPerRow;
-    const slotBytesMax = counts ? policy.slotBytesPerCountedRow : policy.slotBytesPerRowMax;
-    const tables = { tableBytes: buildRows * slotBytes, tableBytesMax: buildRows * slotBytesMax };
-    return { node, needed, sides, build, probe, buildRows, buildBytes, ...tables };
-}
 
 function hasDictionary({ layout, children }: ColumnType): boolean {
     return layout === "dictionary" || children.some(hasDictionary);
@@ -102,67 +40,6 @@ function streams(draft: PlanDraft, join: JoinPlan, { limit }: StageOutput): bool
     const isShort = limit !== undefined && join.sides.emit !== "buildOnce" && limit.share <= policy.streamedShareMax;
     if (isShort && probeBytes >= join.buildRows * policy.streamedBytesPerRow) return true;
     return table <= policy.streamingTableBytesMax && probeBytes >= join.buildBytes * policy.streamingRatio;
-}
-
-function hashingScheme(draft: PlanDraft, join: JoinPlan, streaming: boolean): { scheme: HashingScheme; range: number } {
-    const { policy, debug, estimator } = draft.request;
-    const child = join.node[join.sides.build];
-    const statistics = estimator.statisticsOf(child, join.build.keys);
-    const rangeMax = Math.ceil(join.buildRows * policy.perfectSlotsPerRow);
-    if (debug.scheme !== undefined) return { scheme: debug.scheme, range: Math.max(rangeMax, 1) };
-    if (statistics === undefined || join.buildRows === 0) return { scheme: "linearProbing", range: 0 };
-    // One table over all keys: partitions of hashed keys are each spread over the whole range. The sample's range is
-    // a lower bound; the engine looks at the true one and falls back to linear probing.
-    const range = keyRange(statistics);
-    if (streaming && join.node.keys.length === 1 && range !== null && range <= rangeMax) {
-        return { scheme: "perfect", range: rangeMax };
-    }
-    // One slot per distinct key, equal keys chained behind it: right for unique and for heavily duplicated keys alike.
-    // Bucket chaining, whose chains mix different keys, was slower in both (10 M x 10 M: 85 ms against 51 ms of join).
-    return { scheme: "linearProbing", range: 0 };
-}
-
-function outputs(join: JoinPlan): JoinOutput[] {
-    const { build } = join.sides;
-    const field = (carry: readonly number[], column: number): number => carry.indexOf(column);
-    return join.needed.map((index) => {
-        const column = join.node.columns[index] as JoinColumn;
-        const fromBuild = build === "left" ? column.left : column.right;
-        const fromProbe = build === "left" ? column.right : column.left;
-        const side = column.side === "either" ? "either" : column.side === build ? "build" : "probe";
-        return {
-            side,
-            buildField: side === "probe" ? -1 : field(join.build.carry, fromBuild),
-            probeField: side === "build" ? -1 : field(join.probe.carry, fromProbe)
-        };
-    });
-}
-
-function describe(
-    draft: PlanDraft,
-    join: JoinPlan,
-    streaming: boolean,
-    tableBytes: number,
-    secondRadixBits = 0
-): JoinDescription {
-    const { limits, policy, debug } = draft.request;
-    const { scheme, range } = hashingScheme(draft, join, streaming);
-    const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = join.sides;
-    return {
-        emit,
-        anti,
-        keepUnmatchedBuild,
-        keepUnmatchedProbe,
-        scheme,
-        outputs: outputs(join),
-        secondRadixBits,
-        tableBytes,
-        buildChunkBytes: Math.min(debug.buildChunkBytes ?? tableBytes, tableBytes),
-        perfectRangeMax: range,
-        probeSplitRows: debug.probeSplitRows ?? policy.probeSplitRows,
-        workers: limits.workers,
-        hashMask: hashMaskText(debug.hashMask)
-    };
 }
 
 function compileChild(draft: PlanDraft, join: JoinPlan, side: Side, set: number, compileNode: CompileNode): void {
@@ -205,7 +82,7 @@ function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput, com
         memory: { inputBytes: cursors, tableBytes, outputBytes: draft.outputBytes(widths, output) },
         build,
         probe,
-        spec: describe(draft, join, false, tableBytes, second),
+        spec: describeJoin(draft, join, false, tableBytes, second),
         output
     });
 }
@@ -237,7 +114,7 @@ function compileStreaming(draft: PlanDraft, join: JoinPlan, output: StageOutput)
         build,
         probeInput: join.probe.feed.input as number,
         probeSpec: probe.spec,
-        spec: describe(draft, join, true, tableBytes),
+        spec: describeJoin(draft, join, true, tableBytes),
         output
     });
 }
@@ -251,6 +128,7 @@ export function compileJoin(
     compileNode: CompileNode
 ): void {
     if (compileArrayJoin(draft, node, needed, output)) return;
+    if (compilePipelineJoin(draft, node, needed, output, compileNode)) return;
     const join = planJoin(draft, node, needed);
     if (streams(draft, join, output)) compileStreaming(draft, join, output);
     else compileRadix(draft, join, output, compileNode);

@@ -5,7 +5,7 @@ import { nsPerMs } from "../model/sizes.js";
 import type { SinkKind } from "../plan/plan.js";
 import type { SetDraft, StageDraft } from "./compile.js";
 import { arrowRowBytes, type ValueWidth } from "./estimates.js";
-import { columnsRead } from "./stage-memory.js";
+import { columnsRead, pipelineColumnsRead } from "./stage-memory.js";
 
 export interface CostContext {
     sets: readonly SetDraft[];
@@ -137,6 +137,27 @@ function arrayJoinCost(context: CostContext, stage: Extract<StageDraft, { kind: 
     return { ms: ns / nsPerMs / workers + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
 }
 
+/** Each row is looked up in one table after the other, for which its key is brought together; groups as they come. */
+function pipelineCost(context: CostContext, stage: Extract<StageDraft, { kind: "pipeline" }>, read: number): Cost {
+    const { profile } = context;
+    let ns = (stage.rowsIn * read * nsPerMs) / profile.readBytesPerMs;
+    let rows = stage.rowsIn;
+    stage.builds.forEach((build, place) => {
+        const set = context.sets[build];
+        const buildRows = set?.rows ?? 0;
+        const miss = missNs(context, buildRows * ((set?.width.fixed ?? 16) + (set?.width.heap ?? 0) + 40));
+        ns += buildRows * (profile.buildNsPerRow + miss);
+        ns += encodeNs(context, rows, 0) + rows * (profile.probeNsPerRow + miss);
+        rows = stage.rowsOfJoins[place] ?? rows;
+    });
+    if (stage.group !== undefined) {
+        const states = stage.group.spec.aggregates.length + 1;
+        const miss = missNs(context, stage.rowsOut * (40 + 16 * states));
+        ns += encodeNs(context, rows, 0) + rows * (profile.groupNsPerRow * states + miss);
+    }
+    return { ms: ns / nsPerMs / movers(context) + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
+}
+
 function outputSpill(context: CostContext, stage: StageDraft): number {
     return stage.kind !== "partition" && stage.output.to === "set" ? spilled(context, stage.output.set) : 0;
 }
@@ -165,6 +186,10 @@ function readBytesPerRow(
     widths: readonly ValueWidth[] | undefined
 ): number {
     if (widths === undefined) return 0;
+    if (stage.kind === "pipeline") {
+        const columns = pipelineColumnsRead(stage.spec);
+        return arrowRowBytes(columns.map((column) => widths[column] ?? { fixed: 8, heap: 0 }));
+    }
     const spec =
         stage.kind === "partition"
             ? sets[stage.set]?.spec
@@ -187,6 +212,8 @@ export function stageCost(context: CostContext, stage: StageDraft, widths: reado
               ? joinCost(context, stage, read)
               : stage.kind === "arrayJoin"
                 ? arrayJoinCost(context, stage, read)
-                : groupCost(context, stage, read);
+                : stage.kind === "pipeline"
+                  ? pipelineCost(context, stage, read)
+                  : groupCost(context, stage, read);
     return { ms: cost.ms + context.profile.stageStartMs, spillBytes: cost.spillBytes };
 }

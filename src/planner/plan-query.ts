@@ -84,7 +84,7 @@ function finishSets(best: Attempt, poolBytes: readonly number[]): PartitionSet[]
 
 function stageInputWidths(stage: StageDraft, best: Attempt): readonly ValueWidth[] | undefined {
     const index =
-        stage.kind === "partition" || stage.kind === "hashGroup"
+        stage.kind === "partition" || stage.kind === "hashGroup" || stage.kind === "pipeline"
             ? stage.input
             : stage.kind === "streamingJoin" || stage.kind === "arrayJoin"
               ? stage.probeInput

@@ -79,6 +79,7 @@ function livePhases(stages: readonly StageDraft[]): Phase[] {
             if (stage.kind === "group") died.set(stage.set, i);
             if (stage.kind === "join" || stage.kind === "streamingJoin") died.set(stage.build, i);
             if (stage.kind === "join") died.set(stage.probe, i);
+            if (stage.kind === "pipeline") for (const build of stage.builds) died.set(build, i);
         }
     });
     return stages.map((stage, i) => ({
@@ -131,7 +132,7 @@ const compileNode: CompileNode = (draft, node, needed, to) => {
 };
 
 function streams({ draft }: Attempt): boolean {
-    return draft.stages.some(({ kind }) => kind === "streamingJoin" || kind === "arrayJoin");
+    return draft.stages.some(({ kind }) => ["streamingJoin", "arrayJoin", "pipeline"].includes(kind));
 }
 
 /** Compiles one query for budgets of any size. Estimates and limits, which depend on no budget, are made once. */

@@ -26,6 +26,8 @@ export interface Policy {
     readonly streamingRatio: number;
     /** That holds as long as its tables stay below this: beyond, every probe is a TLB miss too. */
     readonly streamingTableBytesMax: number;
+    /** The same for each of the joins behind each other whose rows would otherwise be written in between. */
+    readonly pipelineTableBytesMax: number;
     /**
      * A join that ends at a limit: share of the probe rows up to which it is not worth partitioning them, however large
      * the tables are.
@@ -242,6 +244,7 @@ export const defaultPolicy: Policy = Object.freeze({
     lastLevelShare: 0.5,
     streamingRatio: 8,
     streamingTableBytesMax: 64 * 1024 * 1024,
+    pipelineTableBytesMax: 256 * 1024 * 1024,
     streamedShareMax: 1 / 32,
     streamedBytesPerRow: 100,
     slotBytesPerRow: 30,

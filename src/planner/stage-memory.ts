@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isNested, isVariable, type ColumnType } from "../model/column-type.js";
 import { clamp, powerOfTwoAtMost } from "../model/sizes.js";
+import type { PipelineDescription } from "../plan/plan.js";
 import { arrowRowBytes, type ValueWidth } from "./estimates.js";
 import type { PlanLimits } from "./limits.js";
 import { openPageBytes } from "./partitioning.js";
@@ -22,6 +23,12 @@ function leastRows(least: number, bytes: number, bytesPerRow: number): number {
 /** Columns that a pass reads: keys, then carried ones, each once. */
 export function columnsRead(keys: readonly { column: number }[], carry: readonly number[]): number[] {
     return [...new Set([...keys.map((key) => key.column), ...carry])].filter((column) => column >= 0);
+}
+
+/** Columns that a pipeline reads of its input, each once. */
+export function pipelineColumnsRead({ joins, outputs }: Pick<PipelineDescription, "joins" | "outputs">): number[] {
+    const all = [...joins.flatMap(({ keyColumns }) => keyColumns), ...outputs];
+    return [...new Set(all.filter(({ join }) => join < 0).map(({ column }) => column))];
 }
 
 export interface ReadMemory {

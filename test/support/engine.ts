@@ -36,6 +36,7 @@ export const suiteModes: Record<string, RuntimeOptions> = {
     "spilled chunks": {
         debug: { forceSpill: true, pageBytes: 1024, buildChunkBytes: 4096, probeSplitRows: 64, workers: 4 }
     },
+    pipelines: { debug: { algorithm: "pipeline", workers: 4, morselRows: 50 } },
     "array joins": { debug: { algorithm: "array", workers: 3, morselRows: 50 } },
     "GPU where it can": { device: "auto", memory: { device: "64MiB" }, debug: { gpu: true, workers: 3 } }
 };

@@ -9,6 +9,7 @@
 #include "executor/cpu/group_by.hpp"
 #include "executor/cpu/joins.hpp"
 #include "executor/cpu/partition.hpp"
+#include "executor/cpu/pipeline.hpp"
 #include "generate/relation_generator.hpp"
 #include "generate/tpch_generator.hpp"
 
@@ -152,6 +153,63 @@ Napi::Value group_source_call(const Napi::CallbackInfo& info) {
     });
 }
 
+// What a pipeline reads: partitions of its build sides, used up, and the source that streams past their tables.
+struct PipelineUse {
+    explicit PipelineUse(const Napi::CallbackInfo& info) : source(use_source(info[2])), plan(decode_pipeline(info[3])) {
+        if (!info[1].IsArray()) throw field_error("builds", "an array of sets of partitions", info[1]);
+        const auto builds = info[1].As<Napi::Array>();
+        for (uint32_t i = 0; i < builds.Length(); ++i) consumed.emplace_back(builds.Get(i));
+        check_columns(plan.columns, source->source->columns());
+        outputs = check_pipeline(plan, layouts());
+    }
+    std::vector<PartitionedRows*> builds() const {
+        std::vector<PartitionedRows*> rows;
+        for (const Consumed& build : consumed) rows.push_back(&build.rows());
+        return rows;
+    }
+    void begin() const {
+        for (const Consumed& build : consumed) build.handle->state = State::kConsumed;
+    }
+
+    std::vector<Consumed> consumed;
+    std::shared_ptr<SourceHandle> source;
+    PipelinePlan plan;
+    std::vector<TypePtr> outputs;
+
+  private:
+    std::vector<const RowLayout*> layouts() const {
+        std::vector<const RowLayout*> layouts;
+        for (const Consumed& build : consumed) layouts.push_back(&build.layout());
+        return layouts;
+    }
+};
+
+Napi::Value join_pipeline_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto use = std::make_shared<PipelineUse>(info);
+    const StageSink sink(get_handle<SinkHandle>(info[4]));
+    use->begin();
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return join_pipeline(use->builds(), *use->source->source, use->plan.spec, rows, job->engine->budget,
+                             job->control);
+    });
+}
+
+Napi::Value group_pipeline_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto use = std::make_shared<PipelineUse>(info);
+    const PartitionPlan partition = decode_partition(info[4], "partitionSpec");
+    const GroupBySpec spec = decode_group_by(info[5]);
+    check_columns(partition.columns, use->outputs);
+    check_fields(spec, partition.spec);
+    const StageSink sink(get_handle<SinkHandle>(info[6]));
+    use->begin();
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return group_pipeline(use->builds(), *use->source->source, use->plan.spec, partition.spec, spec, rows,
+                              job->engine->budget, job->control);
+    });
+}
+
 Napi::Value generate_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const GenerateSpec spec = decode_generate(info[1]);
@@ -180,6 +238,8 @@ void export_stage_calls(Napi::Object exports) {
     export_async<join_partitions_call>(exports, "joinPartitions");
     export_async<join_streaming_call>(exports, "joinStreaming");
     export_async<join_array_call>(exports, "joinArray");
+    export_async<join_pipeline_call>(exports, "joinPipeline");
+    export_async<group_pipeline_call>(exports, "groupPipeline");
     export_async<group_partitions_call>(exports, "groupPartitions");
     export_async<group_source_call>(exports, "groupSource");
     export_async<generate_call>(exports, "generate");

@@ -41,7 +41,8 @@ bool same_output(const ColumnType& a, const ColumnType& b) {
     return offset_width(a) == offset_width(b);
 }
 
-// Same bytes for equal keys: what lets the engine compare the rows of both sides.
+}  // namespace
+
 bool same_key_area(const RowLayout& build, const RowLayout& probe) {
     if (build.mode != probe.mode || build.key_begin != probe.key_begin || build.key_end != probe.key_end) return false;
     if (build.mask_offset != probe.mask_offset || build.var_keys != probe.var_keys) return false;
@@ -53,8 +54,6 @@ bool same_key_area(const RowLayout& build, const RowLayout& probe) {
     }
     return true;
 }
-
-}  // namespace
 
 void check_columns(const std::vector<TypePtr>& planned, const std::vector<TypePtr>& actual) {
     const auto fail = [](const std::string& what) {

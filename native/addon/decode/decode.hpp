@@ -40,13 +40,25 @@ struct PartitionPlan {
 };
 PartitionPlan decode_partition(const Napi::Value& value, const std::string& name);
 JoinSpec decode_join(const Napi::Value& value);
+JoinSpec decode_join(Fields fields);
 ArrayJoinSpec decode_array_join(const Napi::Value& value);
 GroupBySpec decode_group_by(const Napi::Value& value);
+
+struct PipelinePlan {
+    std::vector<TypePtr> columns;                   // of the source
+    std::vector<std::vector<TypePtr>> key_columns;  // of each join
+    PipelineSpec spec;
+};
+PipelinePlan decode_pipeline(const Napi::Value& value);
 
 // Sides of a stage against each other: fields and partitions that do not exist.
 void check_join_sides(const PartitionSpec& build, const RowLayout& build_layout, const PartitionSpec& probe,
                       const RowLayout& probe_layout, const JoinSpec& spec);
+// Have keys of both sides the same bytes where they are equal?
+bool same_key_area(const RowLayout& build, const RowLayout& probe);
 void check_array_join(const PartitionSpec& build, const PartitionSpec& probe, const ArrayJoinSpec& spec);
+// Joins and outputs against the build sides and the source. Returns the types of the outputs.
+std::vector<TypePtr> check_pipeline(const PipelinePlan& plan, const std::vector<const RowLayout*>& builds);
 void check_fields(const GroupBySpec& spec, const PartitionSpec& partition);
 // The plan's idea of the columns against what the source has.
 void check_columns(const std::vector<TypePtr>& planned, const std::vector<TypePtr>& actual);

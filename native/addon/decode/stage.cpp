@@ -158,7 +158,10 @@ PartitionPlan decode_partition(const Napi::Value& value, const std::string& name
 }
 
 JoinSpec decode_join(const Napi::Value& value) {
-    Fields fields(value, "spec");
+    return decode_join(Fields(value, "spec"));
+}
+
+JoinSpec decode_join(Fields fields) {
     JoinSpec spec;
     spec.emit = fields["emit"].one_of<JoinEmit>(
         {{"pairs", JoinEmit::kPairs}, {"buildOnce", JoinEmit::kBuildOnce}, {"probeOnce", JoinEmit::kProbeOnce}});

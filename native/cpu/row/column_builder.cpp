@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/mix_kernels.hpp"
+#include "cpu/row/key_normalizer.hpp"
 #include "cpu/row/strided_copy.hpp"
 
 namespace spillway {
@@ -246,6 +247,43 @@ void ColumnBuilder::append_fixed(const void* values, const uint8_t* valid_bytes,
         if (valid_bytes[i] == 0) mark_null(length_ + i);
     }
     length_ += count;
+}
+
+void ColumnBuilder::append_view(const ColumnView& view, int64_t begin, int64_t count) {
+    if (type_->layout != Layout::kNull) {
+        reserve_rows(length_ + count);
+        for (int64_t i = 0; view.validity != nullptr && i < count; ++i) {
+            if (!view.is_valid(begin + i)) mark_null(length_ + i);
+        }
+    }
+    if (type_->layout == Layout::kBool) {
+        for (int64_t i = 0; i < count; ++i) {
+            if (get_bit(view.data, view.data_bit + begin + i)) set_bit(data_.data(), length_ + i);
+        }
+    } else if (offset_width_ > 0) {
+        append_strings(view, begin, count);
+    } else if (width_ > 0) {
+        std::memcpy(data_.data() + static_cast<uint64_t>(length_) * width_, view.data + begin * width_,
+                    static_cast<size_t>(count) * width_);
+    }
+    length_ += count;
+}
+
+void ColumnBuilder::append_strings(const ColumnView& view, int64_t begin, int64_t count) {
+    const auto string = [&](int64_t i) -> ByteString {
+        return view.is_valid(begin + i) ? byte_string(view, begin + i) : ByteString{nullptr, 0};
+    };
+    uint64_t total = 0;
+    for (int64_t i = 0; i < count; ++i) total += string(i).length;
+    reserve_bytes(total);
+    uint64_t end = data_.size();
+    for (int64_t i = 0; i < count; ++i) {
+        const ByteString value = string(i);
+        if (value.length > 0) std::memcpy(data_.data() + end, value.bytes, value.length);
+        end += value.length;
+        write_offset(length_ + i + 1, end);
+    }
+    data_.set_size(end);
 }
 
 void ColumnBuilder::append_bytes(const uint8_t* bytes, uint64_t length) {

@@ -31,6 +31,8 @@ class ColumnBuilder {
     // rows[i] == nullptr (only when absent_rows): a NULL row (outer join).
     void append(const RowField& field, const RowLayout& layout, const uint8_t* const* rows, int64_t count,
                 bool absent_rows);
+    // Values of a column of that type, or of a view column where it holds strings; not nested ones.
+    void append_view(const ColumnView& view, int64_t begin, int64_t count);
     // For states and other values that are not rows: kFixed / kBool / kDictionary values of byte_width (bool: 1 byte).
     void append_fixed(const void* values, const uint8_t* valid_bytes /* 1 = valid; nullptr = all */, int64_t count);
     void append_bytes(const uint8_t* bytes, uint64_t length);
@@ -50,6 +52,7 @@ class ColumnBuilder {
     void append_fixed_field(const RowField& field, const uint8_t* const* rows, int64_t count, bool absent_rows);
     void append_bytes_field(const RowField& field, const RowLayout& layout, const uint8_t* const* rows, int64_t count);
     void append_nested_field(const RowField& field, const RowLayout& layout, const uint8_t* const* rows, int64_t count);
+    void append_strings(const ColumnView& view, int64_t begin, int64_t count);
     void write_offset(int64_t row, uint64_t offset);
 
     TypePtr type_;

@@ -1,31 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
-#include <memory>
 #include <mutex>
 #include <vector>
 
 #include "base/parallel.hpp"
 #include "cpu/hash_join/co_partition_probe.hpp"
-#include "cpu/radix_partition/radix_partitioner.hpp"
 #include "cpu/row/placed_rows.hpp"
 #include "cpu/row/row_encoder.hpp"
 #include "executor/cpu/joins.hpp"
 #include "executor/cpu/morsel_reader.hpp"
 #include "executor/cpu/partition.hpp"
+#include "executor/cpu/resident_tables.hpp"
 
 namespace spillway {
 
 namespace {
-
-// One build partition, resident with its table.
-struct ResidentTable {
-    std::vector<Buffer> memory;
-    std::unique_ptr<BuildRows> rows;
-    std::unique_ptr<JoinTable> table;
-    Buffer matched;
-    ProbeTarget target;
-};
 
 class StreamingJoin {
   public:
@@ -37,13 +27,14 @@ class StreamingJoin {
           probe_spec_(probe_spec),
           spec_(spec),
           sink_(sink),
-          control_(control) {}
+          control_(control),
+          tables_(build, spec, layout_, table_use(spec, !sink.wants_columns()), control) {}
 
     uint64_t run() {
         columns_ = columns_read(probe_spec_);
         probe_.load_dictionaries(columns_, build_.budget(), control_);
         layout_ = RowLayout::make(probe_.columns(), probe_spec_.keys, probe_spec_.carry, probe_spec_.null_keys);
-        build_tables();
+        tables_.make();
         const uint64_t rows = stream_ == nullptr ? join_source(probe_) : join_stream();
         return rows + emit_build_side();
     }
@@ -88,33 +79,6 @@ class StreamingJoin {
         }
     }
 
-    void build_tables() {
-        tables_.resize(static_cast<size_t>(build_.partition_count()));
-        std::atomic<int32_t> next{0};
-        const int workers = std::min(spec_.workers, build_.partition_count());
-        parallel_run(
-            workers,
-            [&](int) {
-                for (int32_t p = next++; p < build_.partition_count(); p = next++) {
-                    control_.check();
-                    build_table(p);
-                }
-            },
-            stop());
-    }
-
-    void build_table(int32_t p) {
-        ResidentTable& resident = tables_[static_cast<size_t>(p)];
-        resident.rows = std::make_unique<BuildRows>(build_.load(p, resident.memory), build_.layout());
-        resident.table = JoinTable::build(spec_.scheme, table_use(spec_, !sink_.wants_columns()), *resident.rows,
-                                          layout_, spec_.perfect_range_max, spec_.hash_mask, build_.budget());
-        if (marks_build_rows(spec_)) {
-            resident.matched =
-                Buffer::allocate(build_.budget(), std::max<uint64_t>(resident.rows->numbers(), 1), "match flags", true);
-        }
-        resident.target = {&spec_, resident.rows.get(), resident.table.get(), resident.matched.data(), nullptr};
-    }
-
     // The probe side of one worker: encode a block of rows, look it up, write matches while the block is in cache.
     class Stream {
       public:
@@ -124,7 +88,7 @@ class StreamingJoin {
                    rows / join.spec_.workers + 1),
               probe_(out_),
               encoder_(join.layout_, join.columns_, join.build_.budget()),
-              by_partition_(join.tables_.size()) {}
+              by_partition_(join.tables_.count()) {}
 
         void block(const std::vector<ColumnView>& views, int64_t begin, int64_t count) {
             const EncodedRows& encoded = encoder_.encode(views, begin, count, 0);
@@ -141,7 +105,7 @@ class StreamingJoin {
             for (size_t p = 0; p < by_partition_.size(); ++p) {
                 auto& rows = by_partition_[p];
                 if (rows.empty()) continue;
-                probe_.probe(join_.tables_[p].target, rows.data(), static_cast<int64_t>(rows.size()), 0);
+                probe_.probe(join_.tables_.target(p), rows.data(), static_cast<int64_t>(rows.size()), 0);
                 rows.clear();
             }
             if (emits_lone_probe(join_.spec_) && !lone_.empty()) {
@@ -152,13 +116,12 @@ class StreamingJoin {
 
         int64_t collect(const EncodedRows& encoded, int64_t begin) {
             const int64_t end = placed_.place(encoded, begin, join_.build_.budget());
-            const PartitionSpec& build = join_.build_.spec();
             for (int64_t i = begin; i < end; ++i) {
                 const uint8_t* row = placed_.row(i - begin);
                 if (encoded.null_key != nullptr && encoded.null_key[i] != 0) {
                     lone_.push_back(row);
                 } else {
-                    by_partition_[radix_of(first_word(row), build.hash_mask, build.radix_bits)].push_back(row);
+                    by_partition_[join_.tables_.partition_of(first_word(row))].push_back(row);
                 }
             }
             return end;
@@ -189,9 +152,9 @@ class StreamingJoin {
         ResultWriter out(spec_.outputs, build_.layout(), layout_, build_.budget(), sink_, 0,
                          static_cast<int64_t>(build_.total_rows()));
         CoPartitionProbe emit(out);
-        for (const ResidentTable& resident : tables_) {
+        for (size_t p = 0; p < tables_.count(); ++p) {
             control_.check();
-            emit.emit_build_rows(resident.target);
+            emit.emit_build_rows(tables_.target(p));
         }
         if (emits_lone_build(spec_)) {
             const int32_t p = build_.null_partition();
@@ -210,7 +173,7 @@ class StreamingJoin {
     JobControl& control_;
     RowLayout layout_;
     std::vector<int32_t> columns_;
-    std::vector<ResidentTable> tables_;
+    ResidentTables tables_;
 };
 
 }  // namespace

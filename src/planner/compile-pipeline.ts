@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+import { cpuJoinAlgorithm } from "../model/algorithms.js";
+import { isNested, type ColumnType, type KeySpec } from "../model/column-type.js";
+import { sumOf } from "../model/sizes.js";
+import { limitOf, type InputNode, type JoinColumn, type JoinNode, type LogicalNode } from "../plan/logical.js";
+import type { PipelineColumn, PipelineDescription, PipelineJoin, StageOutput } from "../plan/plan.js";
+import type { CompileNode, PlanDraft, SetDraft } from "./compile.js";
+import { describeJoin, neededOf, planJoinFrom, type JoinPlan } from "./join-plan.js";
+import { joinSides, joinSidesFrom, otherSide, type JoinSides } from "./join-sides.js";
+import { columnsRead, pipelineColumnsRead } from "./stage-memory.js";
+
+/** Where a logical column of a node is in a pipeline that has come as far as the node. */
+type Places = (column: number) => PipelineColumn;
+
+interface PlannedJoin {
+    readonly plan: JoinPlan;
+    /** Columns of its probe side. */
+    readonly probeColumn: Places;
+}
+
+/** Joins through which the rows of an input stream, the first one first, and where their columns are then. */
+export interface Pipeline {
+    readonly input: InputNode;
+    readonly joins: readonly PlannedJoin[];
+    /** Of the logical columns of the last join. */
+    readonly column: Places;
+    /** May the column be NULL, types of the inputs believed? */
+    readonly mayBeNull: (column: number) => boolean;
+}
+
+/** native/cpu/materialize/vector_gather.cpp: fixed values of a vector have no more bytes. */
+const vectorValueBytesMax = 64;
+
+function isForVectors(type: ColumnType): boolean {
+    return !isNested(type) && !(type.layout === "fixed" && type.byteWidth > vectorValueBytesMax);
+}
+
+/** Does each probe row tell by itself what comes out of it? Rows of the build side never come out alone then. */
+function isByRow(sides: JoinSides): boolean {
+    return sides.emit !== "buildOnce" && !sides.keepUnmatchedBuild;
+}
+
+/** Sides of the join with tables on one of them past which rows can stream. */
+function sidesOf(draft: PlanDraft, node: JoinNode, needed: readonly number[]): JoinSides | undefined {
+    const { estimator, policy } = draft.request;
+    const sides = joinSides(node, needed, estimator, policy);
+    if (isByRow(sides)) return sides;
+    const other = node.hints.buildSide === undefined ? joinSidesFrom(node, otherSide(sides.build)) : sides;
+    return isByRow(other) ? other : undefined;
+}
+
+/** Bytes of the tables and of the rows in them, at most. */
+function residentBytes(draft: PlanDraft, { build, buildRows, buildBytes }: JoinPlan): number {
+    const { policy } = draft.request;
+    const slack = build.feed.exact ? policy.partitionSlack : policy.partitionSlack * policy.estimateSlack;
+    return (buildBytes + buildRows * policy.slotBytesPerRowMax) * slack;
+}
+
+/** Past tables of that size, is it cheaper to look rows up at random than to partition both sides? */
+function areTablesSmall(draft: PlanDraft, join: JoinPlan): boolean {
+    const { policy, machine, limits, debug } = draft.request;
+    if (debug.algorithm === "pipeline") return true;
+    const lastLevel = Math.max(machine.l2Bytes, (machine.l3Bytes * policy.lastLevelShare) / limits.workers);
+    const table = join.buildBytes + join.tableBytes;
+    return table <= Math.max(lastLevel, policy.pipelineTableBytesMax);
+}
+
+function canStream(draft: PlanDraft, join: JoinPlan): boolean {
+    if (join.node.algorithm === cpuJoinAlgorithm) return false;
+    const { build } = join;
+    // Tables cannot be spilled later; where their rows turn out to be more, another plan reads everything again.
+    const counted = build.feed.exact && join.buildBytes === join.buildRows * draft.widthOf(build).fixed;
+    if (!counted && !draft.canRunAgain) return false;
+    const kept = build.carry.map((column) => build.feed.types[build.feed.position(column)] as ColumnType);
+    return kept.every(isForVectors) && areTablesSmall(draft, join);
+}
+
+/** The pipeline that the node ends, as far down as its joins can be part of it; undefined: it cannot end one. */
+function pipelineAt(draft: PlanDraft, node: LogicalNode, needed: readonly number[]): Pipeline | undefined {
+    if (node.kind === "input") {
+        const isStream = node.input.streamed || !needed.every((column) => isForVectors(columnType(node, column)));
+        if (isStream) return undefined;
+        const mayBeNull = (column: number): boolean => columnType(node, column).nullable;
+        return { input: node, joins: [], column: (column) => ({ join: -1, column }), mayBeNull };
+    }
+    if (node.kind !== "join") return undefined;
+    const sides = sidesOf(draft, node, needed);
+    if (sides === undefined) return undefined;
+    const probeSide = otherSide(sides.build);
+    if (limitOf(node[probeSide]) !== Infinity) return undefined;
+    const join = planJoinFrom(draft, node, needed, sides);
+    if (!canStream(draft, join)) return undefined;
+    const before = pipelineAt(draft, node[probeSide], neededOf(node, needed, probeSide));
+    if (before === undefined) return undefined;
+    const place = before.joins.length;
+    const isBuild = (column: JoinColumn): boolean => column.side === sides.build;
+    return {
+        input: before.input,
+        joins: [...before.joins, { plan: join, probeColumn: before.column }],
+        column: (index) => {
+            const column = node.columns[index] as JoinColumn;
+            if (!isBuild(column)) return before.column(column[probeSide]);
+            return { join: place, column: join.build.carry.indexOf(column[sides.build]) };
+        },
+        mayBeNull: (index) => {
+            const column = node.columns[index] as JoinColumn;
+            if (!isBuild(column)) return before.mayBeNull(column[probeSide]);
+            const child = node[sides.build];
+            const type = child.columns[column[sides.build]]?.type;
+            // Types of an intermediate result promise nothing.
+            return sides.keepUnmatchedProbe || child.kind !== "input" || type?.nullable !== false;
+        }
+    };
+}
+
+function columnType(node: InputNode, column: number): ColumnType {
+    return node.columns[column]?.type as ColumnType;
+}
+
+/** Joins of the node through which the rows of one input can stream at once, if their tables fit. */
+export function pipelineOf(draft: PlanDraft, node: LogicalNode, needed: readonly number[]): Pipeline | undefined {
+    const { limits, debug, policy, budgetBytes } = draft.request;
+    const isAllowed = debug.algorithm === undefined || debug.algorithm === "pipeline" || debug.algorithm === "hash";
+    if (!limits.streaming || !isAllowed || debug.scheme !== undefined || node.kind !== "join") return undefined;
+    const pipeline = pipelineAt(draft, node, needed);
+    if (pipeline === undefined) return undefined;
+    const bytes = sumOf(pipeline.joins.map(({ plan }) => residentBytes(draft, plan)));
+    return bytes <= budgetBytes * policy.tableShare * 2 ? pipeline : undefined;
+}
+
+/** What a stage of the pipeline takes beside its output. */
+export interface CompiledPipeline {
+    spec: PipelineDescription;
+    builds: number[];
+    inputBytes: number;
+    tableBytes: number;
+}
+
+/** Key columns of a join as they are at its place of the pipeline. */
+function keysOf({ plan, probeColumn }: PlannedJoin): Omit<PipelineJoin, "spec" | "build"> {
+    const { probe, build } = plan;
+    const columns = columnsRead(probe.keys, []);
+    return {
+        keyColumns: columns.map(probeColumn),
+        columns: columns.map((column) => probe.feed.types[probe.feed.position(column)] as ColumnType),
+        keys: probe.keys.map((key): KeySpec => ({ ...key, column: columns.indexOf(key.column) })),
+        nullKeys: build.nullKeys === "equal" ? "equal" : "keep"
+    };
+}
+
+/** The set that a build side is kept in, and the stage that fills it. */
+function compileBuild(draft: PlanDraft, join: JoinPlan, compileNode: CompileNode): number {
+    const { limits, policy, debug } = draft.request;
+    const parallel = join.buildRows >= policy.rowsPerWorkerMin * 2 && limits.workers > 1;
+    const bits = debug.radixBits ?? (parallel ? Math.ceil(Math.log2(limits.workers)) : 0);
+    const id = draft.addSet({ ...join.build, bits, spill: debug.forceSpill ?? false });
+    const set = draft.sets[id] as SetDraft;
+    set.needs.min = set.needs.wanted;
+    const child = join.node[join.sides.build];
+    if (child.kind === "input") draft.addPass(id, join.build.feed, "partition build");
+    else compileNode(draft, child, neededOf(join.node, join.needed, join.sides.build), { to: "set", set: id });
+    return id;
+}
+
+/** Adds the stages of the build sides, and describes the stage that streams rows past their tables. */
+export function compilePipeline(
+    draft: PlanDraft,
+    pipeline: Pipeline,
+    needed: readonly number[],
+    compileNode: CompileNode
+): CompiledPipeline {
+    const { limits, debug } = draft.request;
+    const builds = pipeline.joins.map(({ plan }) => compileBuild(draft, plan, compileNode));
+    const spill = debug.forceSpill === true ? 2 : 1; // rows that are read back stand beside their pages
+    const joins = pipeline.joins.map((join, place): PipelineJoin => {
+        const tableBytes = Math.ceil(spill * residentBytes(draft, join.plan) + limits.tableBytesMin);
+        const spec = { ...describeJoin(draft, join.plan, true, tableBytes), outputs: [] };
+        return { ...keysOf(join), build: builds[place] as number, spec };
+    });
+    const outputs = needed.map(pipeline.column);
+    const read = pipelineColumnsRead({ joins, outputs });
+    const feed = draft.feedOfInput(pipeline.input);
+    const pass = { role: "probe" as const, feed, keys: [], carry: read, nullKeys: "keep" as const };
+    const { spec, readBytes } = draft.passSpec({ ...pass, bits: 0, spill: false });
+    const vectors = sumOf(joins.map(({ keyColumns }) => keyColumns.length + joins.length + 6)) + 2 * outputs.length;
+    return {
+        spec: { columns: feed.types, joins, outputs, morselRows: spec.morselRows, workers: limits.workers },
+        builds,
+        inputBytes: readBytes + limits.workers * vectors * vectorColumnBytes,
+        tableBytes: sumOf(joins.map((join) => join.spec.tableBytes))
+    };
+}
+
+/** Of 1,024 values of 16 bytes with their NULLs (native/cpu/materialize/row_vector.hpp). */
+const vectorColumnBytes = 17 * 1024;
+
+/** A pipeline whose rows go to `output` as they are. False: the node ends none that is worth it. */
+export function compilePipelineJoin(
+    draft: PlanDraft,
+    node: JoinNode,
+    needed: readonly number[],
+    output: StageOutput,
+    compileNode: CompileNode
+): boolean {
+    if (output.limit !== undefined) return false;
+    const pipeline = pipelineOf(draft, node, needed);
+    if (pipeline === undefined) return false;
+    if (pipeline.joins.length < 2 && draft.request.debug.algorithm !== "pipeline") return false;
+    const { spec, builds, inputBytes, tableBytes } = compilePipeline(draft, pipeline, needed, compileNode);
+    const { estimator } = draft.request;
+    const { widths, rows } = estimator.of(node);
+    const outputWidths = needed.map((column) => widths[column] ?? { fixed: 8, heap: 0 });
+    draft.stages.push({
+        kind: "pipeline",
+        id: draft.stages.length,
+        name: "join",
+        algorithm: pipelineName(pipeline),
+        rowsIn: estimator.of(pipeline.input).rows,
+        rowsOut: rows,
+        memory: { inputBytes, tableBytes, outputBytes: draft.outputBytes(outputWidths, output) },
+        input: draft.request.inputs.indexOf(pipeline.input.input),
+        builds,
+        rowsOfJoins: pipeline.joins.map(({ plan }) => estimator.of(plan.node).rows),
+        spec,
+        output
+    });
+    return true;
+}
+
+export function pipelineName({ joins }: Pipeline): string {
+    return joins.length === 1 ? "hash join in a pipeline" : `${joins.length} hash joins in a pipeline`;
+}
