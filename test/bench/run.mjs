@@ -15,11 +15,13 @@ import { generateInputs, inputPaths } from "./inputs.mjs";
 import { deviceName, machineSlug } from "./machine-name.mjs";
 import { plotRecords } from "./plot.mjs";
 import { judge, resultTable, targetTable, toRecord } from "./report.mjs";
+import { runSuite } from "./suite/suite.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, "..", "..");
 
 const help = `npm run bench -- [options]
+  --suite              queries over real data instead: \`npm run bench -- --suite --help\`
   --quick              1 M x 1 M rows only
   --rows 10e6,50e6     rows of each relation
   --only TEXT          cases whose name contains TEXT, such as "count" or "50M dense"
@@ -165,7 +167,8 @@ async function main() {
 }
 
 try {
-    await main();
+    if (process.argv.includes("--suite")) process.exitCode = await runSuite(process.argv.slice(2));
+    else await main();
 } catch (error) {
     process.stderr.write(`${error.message}\n`);
     process.exitCode = 1;

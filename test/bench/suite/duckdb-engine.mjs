@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// DuckDB as an engine of the suite: the same tables in its memory, which are there before a clock starts.
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { DuckDBInstance } from "@duckdb/node-api";
+
+import { Checksum, addDuckdbChunk } from "./checksum.mjs";
+import { queryByName } from "./data-sets.mjs";
+import { sqlOf, tablesOf } from "./description.mjs";
+import { loadArrowFile } from "./duckdb-load.mjs";
+
+// The nearest to Arrow of what DuckDB writes without an extension (engines/duckdb.mjs has times).
+const fileOptions = "FORMAT parquet, COMPRESSION uncompressed, PARQUET_VERSION v2";
+
+async function fetchAll(result, use = () => undefined) {
+    let rows = 0;
+    for (let chunk = await result.fetchChunk(); chunk?.rowCount > 0; chunk = await result.fetchChunk()) {
+        rows += chunk.rowCount;
+        use(chunk);
+    }
+    return rows;
+}
+
+export class DuckdbEngine {
+    #options;
+    #instance;
+    #connections = [];
+    #set;
+    #tables = new Set();
+    #checksums = new Map();
+
+    static async open(options) {
+        const engine = new DuckdbEngine();
+        engine.#options = options;
+        const { threads, work } = options;
+        engine.#instance = await DuckDBInstance.create(":memory:", { threads: String(threads) });
+        // As many as queries that are asked for at once can run in parallel.
+        for (let i = 0; i < threads; i++) engine.#connections.push(await engine.#instance.connect());
+        await engine.#run(`SET temp_directory = '${join(work, `duckdb-${process.pid}`)}'`);
+        return engine;
+    }
+
+    get #connection() {
+        return this.#connections[0];
+    }
+
+    async #run(sql) {
+        return await this.#connection.run(sql);
+    }
+
+    async #first(sql, connection = this.#connection) {
+        return Number((await connection.runAndReadAll(sql)).getRows()[0][0]);
+    }
+
+    get name() {
+        return "duckdb";
+    }
+
+    get #output() {
+        return join(this.#options.work, `result-${process.pid}.parquet`);
+    }
+
+    async load(set) {
+        for (const name of this.#tables) await this.#run(`DROP TABLE ${name}`);
+        this.#checksums.clear();
+        this.#set = set;
+        this.#tables = new Set(set.names.flatMap((name) => tablesOf(queryByName(set, name).source)));
+        // Rows are loaded in the order of the files. Queries keep no order, as Spillway's do not.
+        await this.#run("SET preserve_insertion_order = true");
+        for (const name of this.#tables) await loadArrowFile(this.#connection, name, set.paths[name]);
+        await this.#run("SET preserve_insertion_order = false");
+    }
+
+    async run(name) {
+        const { result, source } = queryByName(this.#set, name);
+        const sql = sqlOf(source);
+        return { rows: await this.#take(sql, result) };
+    }
+
+    async #take(sql, result) {
+        if (result === "count") return await this.#first(`SELECT count(*) FROM (${sql})`);
+        if (result === "file") return await this.#first(`COPY (${sql}) TO '${this.#output}' (${fileOptions})`);
+        // Batches come while DuckDB makes them; a table is whole before its chunks are taken.
+        if (result === "batches") return await fetchAll(await this.#connection.stream(sql));
+        return await fetchAll(await this.#run(sql));
+    }
+
+    async runAtOnce(name, times) {
+        const sql = `SELECT count(*) FROM (${sqlOf(queryByName(this.#set, name).source)})`;
+        const counts = await Promise.all(
+            Array.from({ length: times }, (_, i) => this.#first(sql, this.#connections[i % this.#connections.length]))
+        );
+        return { rows: counts[0] };
+    }
+
+    drop() {
+        rmSync(this.#output, { force: true });
+    }
+
+    /** The checksum of a result; of a limited one that of the rows with these keys, which Spillway gave. */
+    async check(name, rows) {
+        const { result, source, rowKeys } = queryByName(this.#set, name);
+        if (result === "count")
+            return { checksum: { rows: await this.#first(`SELECT count(*) FROM (${sqlOf(source)})`), sum: "" } };
+        const sql =
+            rows === undefined
+                ? sqlOf(source)
+                : `SELECT * FROM (${sqlOf(source.input)}) WHERE (${rowKeys.join(", ")}) IN (${rows.map((row) => `(${row.join(", ")})`).join(", ")})`;
+        if (!this.#checksums.has(sql)) {
+            const checksum = new Checksum();
+            await fetchAll(await this.#connection.stream(sql), (chunk) => addDuckdbChunk(checksum, chunk));
+            this.#checksums.set(sql, checksum.result());
+        }
+        return { checksum: this.#checksums.get(sql) };
+    }
+
+    async version() {
+        return (await this.#connection.runAndReadAll("SELECT version()")).getRows()[0][0];
+    }
+
+    async close() {
+        this.drop();
+        for (const connection of this.#connections) connection.closeSync();
+        this.#instance.closeSync();
+        rmSync(join(this.#options.work, `duckdb-${process.pid}`), { recursive: true, force: true });
+    }
+}
