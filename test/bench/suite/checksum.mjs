@@ -4,7 +4,6 @@
 import { DataType } from "apache-arrow";
 
 const [nullFirst, nullSecond] = [0x2545f491, 0x7f4a7c15];
-const utf8 = new TextEncoder();
 
 /** Marks of the values of one column: two words for each row, or the number itself of a column of doubles. */
 class Marks {
@@ -39,7 +38,7 @@ class Marks {
     }
 
     setText(row, text) {
-        const bytes = utf8.encode(text);
+        const bytes = Buffer.from(text, "utf8");
         this.setBytes(row, bytes, 0, bytes.length);
     }
 

@@ -21,7 +21,7 @@ const textDigits = 9;
 
 /** Texts of 18 bytes, "Customer#000000001", of these numbers from 0 on. */
 function namesOf(numbers) {
-    const prefix = new TextEncoder().encode("Customer#");
+    const prefix = Buffer.from("Customer#");
     const width = prefix.length + textDigits;
     const data = new Uint8Array(numbers.length * width);
     const valueOffsets = new Int32Array(numbers.length + 1);
@@ -152,7 +152,7 @@ export const derivedTables = { tpch: tpchTables, ssb: ssbTables, small: smallTab
 
 /** Writes a table to its path; the file appears when it is whole. */
 export async function writeDerived(make, set, path, relations, runtime) {
-    const unfinished = `${path}.unfinished`;
+    const unfinished = `${path}.${process.pid}`;
     await make(set, unfinished, relations, runtime);
     renameSync(unfinished, path);
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // DuckDB as an engine of the suite: the same tables in its memory, which are there before a clock starts.
-import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { DuckDBInstance } from "@duckdb/node-api";
 
 import { Checksum, addDuckdbChunk } from "./checksum.mjs";
 import { queryByName } from "./data-sets.mjs";
 import { sqlOf, tablesOf } from "./description.mjs";
-import { loadArrowFile } from "./duckdb-load.mjs";
+import { loadTable } from "./duckdb-tables.mjs";
 
 // The nearest to Arrow of what DuckDB writes without an extension (engines/duckdb.mjs has times).
 const fileOptions = "FORMAT parquet, COMPRESSION uncompressed, PARQUET_VERSION v2";
@@ -67,7 +67,8 @@ export class DuckdbEngine {
         this.#tables = new Set(set.names.flatMap((name) => tablesOf(queryByName(set, name).source)));
         // Rows are loaded in the order of the files. Queries keep no order, as Spillway's do not.
         await this.#run("SET preserve_insertion_order = true");
-        for (const name of this.#tables) await loadArrowFile(this.#connection, name, set.paths[name]);
+        const options = { folder: join(set.derivedIn, "duckdb"), threads: this.#options.threads };
+        for (const name of this.#tables) await loadTable(this.#connection, name, set.paths[name], options);
         await this.#run("SET preserve_insertion_order = false");
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arrow files as tables of DuckDB, value by value: whole columns of a batch are copied into its vectors where their
-// bytes are the same in both, and texts of more than 12 bytes one by one. Takes a few seconds for a gigabyte.
+// Arrow files as tables of DuckDB, value by value. Columns whose bytes are the same in both are copied whole, texts of
+// more than 12 bytes one by one.
 import bindings from "@duckdb/node-bindings";
 import { DataType, RecordBatchReader } from "apache-arrow";
 import { open } from "node:fs/promises";
@@ -20,13 +20,9 @@ function sqlType({ name, type }, members) {
     if (DataType.isDecimal(type) && type.precision <= 18) return `DECIMAL(${type.precision}, ${type.scale})`;
     if (DataType.isDate(type) && type.unit === 0) return "DATE";
     if (DataType.isUtf8(type)) return "VARCHAR";
-    if (DataType.isDictionary(type)) return `ENUM (${[...members.get(name).keys()].map(quoted).join(", ")})`;
+    if (DataType.isDictionary(type)) return `ENUM (${members.map(quoted).join(", ")})`;
     throw new Error(`Column "${name}" has type ${type}, which is not loaded into DuckDB here.`);
 }
-
-const allRows = (rows, of) => {
-    for (let row = 0; row < rows; row++) of(row);
-};
 
 function copyFixed(vector, values, begin, rows) {
     const width = values.BYTES_PER_ELEMENT;
@@ -36,26 +32,29 @@ function copyFixed(vector, values, begin, rows) {
 /** Decimals of at most 18 digits have 64 bits in DuckDB, which are the lower half of Arrow's. */
 function copyDecimals(vector, { values }, begin, rows) {
     const low = new Uint32Array(2 * rows);
-    allRows(rows, (row) => {
-        low[2 * row] = values[4 * (begin + row)];
-        low[2 * row + 1] = values[4 * (begin + row) + 1];
-    });
+    for (let row = 0, at = 4 * begin; row < rows; row++, at += 4) {
+        low[2 * row] = values[at];
+        low[2 * row + 1] = values[at + 1];
+    }
     copyFixed(vector, low, 0, 2 * rows);
 }
 
 function copyTexts(vector, { values, valueOffsets, isValid }, begin, rows) {
     const inline = new Uint8Array(16 * rows);
     const lengths = new Uint32Array(inline.buffer);
-    const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
     const long = [];
-    allRows(rows, (row) => {
+    for (let row = 0; row < rows; row++) {
         const from = valueOffsets[begin + row];
         const length = isValid(begin + row) ? valueOffsets[begin + row + 1] - from : 0;
-        if (length > inlineBytes) return void long.push(row);
+        if (length > inlineBytes) {
+            long.push(row);
+            continue;
+        }
         lengths[4 * row] = length;
-        for (let i = 0; i < length; i++) inline[16 * row + 4 + i] = bytes[from + i];
-    });
+        for (let i = 0; i < length; i++) inline[16 * row + 4 + i] = values[from + i];
+    }
     bindings.copy_data_to_vector(vector, 0, inline.buffer, 0, inline.byteLength);
+    const bytes = Buffer.from(values.buffer, values.byteOffset, values.byteLength);
     for (const row of long) {
         const [from, to] = [valueOffsets[begin + row], valueOffsets[begin + row + 1]];
         bindings.vector_assign_string_element(vector, row, bytes.utf8Slice(from, to));
@@ -68,101 +67,97 @@ function enumArray(count, rows) {
     return count <= 2 ** 16 ? new Uint16Array(rows) : new Uint32Array(rows);
 }
 
-function copyCodes(vector, { values, dictionary, isValid }, members, begin, rows) {
-    const codes = Array.from(dictionary, (text) => members.get(text));
-    const copied = enumArray(members.size, rows);
-    allRows(rows, (row) => (copied[row] = isValid(begin + row) ? codes[values[begin + row]] : 0));
+function copyCodes(vector, { values, isValid, codes, members }, begin, rows) {
+    const copied = enumArray(members.length, rows);
+    for (let row = 0; row < rows; row++) copied[row] = isValid(begin + row) ? codes[values[begin + row]] : 0;
     copyFixed(vector, copied, 0, rows);
 }
 
-function copyValidity(vector, isValid, begin, rows) {
+function copyValidity(vector, { isValid }, begin, rows) {
     const bits = new Uint8Array(8 * Math.ceil(rows / 64)).fill(0xff);
-    allRows(rows, (row) => {
-        if (!isValid(begin + row)) bits[row >> 3] &= ~(1 << (row & 7));
-    });
+    for (let row = 0; row < rows; row++) if (!isValid(begin + row)) bits[row >> 3] &= ~(1 << (row & 7));
     bindings.vector_ensure_validity_writable(vector);
     bindings.copy_data_to_vector_validity(vector, 0, bits.buffer, 0, bits.byteLength);
 }
 
-/** A column of a batch with what tells its NULLs. */
-function columnOf(data) {
-    const { nullBitmap, nullCount, offset } = data;
+function copierOf(type) {
+    if (DataType.isDictionary(type)) return copyCodes;
+    if (DataType.isUtf8(type)) return copyTexts;
+    if (DataType.isDecimal(type)) return copyDecimals;
+    return (vector, { values }, begin, rows) => copyFixed(vector, values, begin, rows);
+}
+
+const alwaysValid = () => true;
+
+/** A column of a batch, with what tells its NULLs and which entry of an enumeration each code of a dictionary is. */
+function columnOf({ name, type }, data, members) {
+    const { values, valueOffsets, nullBitmap, nullCount, offset, dictionary } = data;
     const hasNulls = nullCount > 0 && nullBitmap?.length > 0;
     const isValid = hasNulls
         ? (row) => (nullBitmap[(row + offset) >> 3] & (1 << ((row + offset) & 7))) !== 0
-        : () => true;
-    return { values: data.values, valueOffsets: data.valueOffsets, dictionary: data.dictionary, hasNulls, isValid };
-}
-
-function copyColumn(vector, { name, type }, column, members, begin, rows) {
-    if (column.hasNulls) copyValidity(vector, column.isValid, begin, rows);
-    if (DataType.isDictionary(type)) copyCodes(vector, column, members.get(name), begin, rows);
-    else if (DataType.isUtf8(type)) copyTexts(vector, column, begin, rows);
-    else if (DataType.isDecimal(type)) copyDecimals(vector, column, begin, rows);
-    else copyFixed(vector, column.values, begin, rows);
+        : alwaysValid;
+    const column = { values, valueOffsets, hasNulls, isValid, copy: copierOf(type) };
+    if (!DataType.isDictionary(type)) return column;
+    const places = new Map(members[name].map((text, place) => [text, place]));
+    return { ...column, members: members[name], codes: Array.from(dictionary, (text) => places.get(text)) };
 }
 
 function appendBatch(appender, logicalTypes, batch, members) {
-    const columns = batch.data.children.map(columnOf);
+    const columns = batch.schema.fields.map((field, index) => columnOf(field, batch.data.children[index], members));
     for (let begin = 0; begin < batch.numRows; begin += chunkRows) {
         const rows = Math.min(chunkRows, batch.numRows - begin);
         const chunk = bindings.create_data_chunk(logicalTypes);
         bindings.data_chunk_set_size(chunk, rows);
-        for (const [index, field] of batch.schema.fields.entries()) {
+        for (const [index, column] of columns.entries()) {
             const vector = bindings.data_chunk_get_vector(chunk, index);
-            copyColumn(vector, field, columns[index], members, begin, rows);
+            if (column.hasNulls) copyValidity(vector, column, begin, rows);
+            column.copy(vector, column, begin, rows);
         }
         bindings.append_data_chunk(appender.appender, chunk);
     }
 }
 
-async function* batchesOf(path) {
-    const handle = await open(path);
-    try {
-        const reader = await RecordBatchReader.from(handle);
-        for await (const batch of reader) yield batch;
-    } finally {
-        await handle.close();
-    }
-}
-
-async function schemaOf(path) {
+/** Calls `use` with an open reader of an Arrow file. */
+async function withReader(path, use) {
     const handle = await open(path);
     try {
         const reader = await RecordBatchReader.from(handle);
         await reader.open();
-        return reader.schema;
+        if (!reader.isFile()) throw new Error(`${path} is a stream; the suite reads Arrow files.`);
+        return await use(reader);
     } finally {
         await handle.close();
     }
 }
 
-/** Texts of each dictionary column with their codes: an enumeration wants them all before the first row. */
-async function membersOf(path, schema) {
-    const coded = schema.fields.filter(({ type }) => DataType.isDictionary(type));
-    const members = new Map(coded.map(({ name }) => [name, new Map()]));
-    if (coded.length === 0) return members;
-    const seen = new Set();
-    for await (const batch of batchesOf(path)) {
-        for (const { name } of coded) {
-            const { dictionary } = batch.data.children[schema.fields.findIndex((field) => field.name === name)];
-            if (seen.has(dictionary)) continue;
-            seen.add(dictionary);
-            const codes = members.get(name);
-            for (const text of dictionary) if (!codes.has(text)) codes.set(text, codes.size);
+/**
+ * What a table of an Arrow file is made with: its columns in SQL, the texts of each dictionary, which are known when
+ * the file is opened, and the number of its batches.
+ */
+export async function tableShape(path) {
+    return await withReader(path, async (reader) => {
+        const members = {};
+        for (const { name, type } of reader.schema.fields) {
+            if (!DataType.isDictionary(type)) continue;
+            const texts = new Set(reader.dictionaries.get(type.id) ?? []);
+            members[name] = [...texts].filter((text) => text !== null);
         }
-    }
-    return members;
+        const columns = reader.schema.fields.map((field) => `"${field.name}" ${sqlType(field, members[field.name])}`);
+        return { columns: columns.join(", "), members, batches: reader.numRecordBatches };
+    });
 }
 
-/** Makes a table of an Arrow file. */
-export async function loadArrowFile(connection, table, path) {
-    const schema = await schemaOf(path);
-    const members = await membersOf(path, schema);
-    const columns = schema.fields.map((field) => `"${field.name}" ${sqlType(field, members)}`);
-    await connection.run(`CREATE OR REPLACE TABLE ${table} (${columns.join(", ")})`);
+/** Makes a table of the batches from `first` to `last`. */
+export async function appendBatches(connection, table, path, { columns, members }, [first, last]) {
+    await connection.run(`CREATE OR REPLACE TABLE ${table} (${columns})`);
     const appender = await connection.createAppender(table);
-    const logicalTypes = schema.fields.map((_, index) => bindings.appender_column_type(appender.appender, index));
-    for await (const batch of batchesOf(path)) appendBatch(appender, logicalTypes, batch, members);
+    await withReader(path, async (reader) => {
+        const logicalTypes = reader.schema.fields.map((_, index) =>
+            bindings.appender_column_type(appender.appender, index)
+        );
+        for (let index = first; index < last; index++) {
+            appendBatch(appender, logicalTypes, await reader.readRecordBatch(index), members);
+        }
+    });
     appender.closeSync();
 }
