@@ -180,17 +180,52 @@ export function addArrowBatch(checksum, batch) {
     checksum.add(batch.numRows, columns);
 }
 
-// The first bytes of a text lie in its 16 bytes, and all of them where they are at most so many.
+// A text of at most so many bytes lies in the 16 bytes of its value; longer ones are fetched one by one.
 const inlineBytes = 12;
 
-function fillDuckdbText(marks, vector) {
-    const { dataView } = vector;
-    const bytes = new Uint8Array(dataView.buffer, dataView.byteOffset, dataView.byteLength);
+/**
+ * The columns of a query for DuckDB in which each text is cut in pieces that lie in their values, and what
+ * `addDuckdbChunk` has to know of them. columns: `[{ name, type, bytes }]`, with the most bytes of a text.
+ */
+export function inPieces(columns) {
+    const layout = columns.map(({ type, bytes }) =>
+        type === "VARCHAR" ? Math.max(1, Math.ceil(bytes / inlineBytes)) : 0
+    );
+    const selected = columns.flatMap(({ name }, index) =>
+        layout[index] < 2
+            ? [`"${name}"`]
+            : Array.from(
+                  { length: layout[index] },
+                  (_, i) => `substr("${name}", ${1 + i * inlineBytes}, ${inlineBytes})`
+              )
+    );
+    return { select: selected.join(", "), layout };
+}
+
+/** The bytes of a text in one row of some columns, one behind the other. */
+function bytesOfRow(vectors, bytes, row, into) {
+    let length = 0;
+    for (let i = 0; i < vectors.length; i++) {
+        const [from, at] = [bytes[i], 16 * row];
+        const piece = from[at] | (from[at + 1] << 8) | (from[at + 2] << 16) | (from[at + 3] << 24);
+        // Only texts with characters of several bytes have longer pieces.
+        if (piece > inlineBytes) length += into.write(vectors[i].getItem(row), length, "utf8");
+        else for (let j = 0; j < piece; j++) into[length++] = from[at + 4 + j];
+    }
+    return length;
+}
+
+const mostTextBytes = 2 ** 16;
+
+function fillDuckdbText(marks, vectors) {
+    const bytes = vectors.map(
+        ({ dataView }) => new Uint8Array(dataView.buffer, dataView.byteOffset, dataView.byteLength)
+    );
+    const text = Buffer.alloc(mostTextBytes);
+    const { validity } = vectors[0];
     for (let row = 0; row < marks.first.length; row++) {
-        if (!vector.validity.itemValid(row)) continue;
-        const length = dataView.getUint32(16 * row, true);
-        if (length <= inlineBytes) marks.setBytes(row, bytes, 16 * row + 4, 16 * row + 4 + length);
-        else marks.setText(row, vector.getItem(row));
+        if (validity.data && !validity.itemValid(row)) continue;
+        marks.setBytes(row, text, 0, bytesOfRow(vectors, bytes, row, text));
     }
 }
 
@@ -212,8 +247,6 @@ function fillDuckdb(marks, vector, rows) {
     const wordsOf = () => new Int32Array(dataView.buffer, dataView.byteOffset, dataView.byteLength / 4);
     if (vector.enumType !== undefined) {
         marks.take(marksOfEnum(vector.enumType), items);
-    } else if (vector.type.toString() === "VARCHAR") {
-        fillDuckdbText(marks, vector);
     } else if (items !== undefined) {
         fillNumbers(marks, undefined, { values: items, length: rows });
     } else if (dataView.byteLength === 16 * rows) {
@@ -227,21 +260,25 @@ function fillDuckdb(marks, vector, rows) {
     }
 }
 
-function marksOfDuckdb(vector, rows) {
-    const { validity } = vector;
+/** Marks of a column: a text in so many pieces, or one vector (0). */
+function marksOfDuckdb(vectors, pieces, rows) {
+    const [{ items, validity }] = vectors;
     const isValid = validity.data ? (row) => validity.itemValid(row) : allValid;
-    if (vector.items instanceof Float64Array) return { doubles: vector.items, isValid };
+    if (items instanceof Float64Array) return { doubles: items, isValid };
     const marks = new Marks(rows);
-    fillDuckdb(marks, vector, rows);
+    if (pieces > 0) fillDuckdbText(marks, vectors);
+    else fillDuckdb(marks, vectors[0], rows);
     if (isValid !== allValid) for (let row = 0; row < rows; row++) if (!isValid(row)) marks.setNull(row);
     return { marks };
 }
 
-/** Adds a data chunk of DuckDB. */
-export function addDuckdbChunk(checksum, chunk) {
+/** Adds a data chunk of DuckDB; `layout`: of `inPieces`. */
+export function addDuckdbChunk(checksum, chunk, layout) {
     const rows = chunk.rowCount;
-    const columns = Array.from({ length: chunk.columnCount }, (_, index) =>
-        marksOfDuckdb(chunk.getColumnVector(index), rows)
-    );
+    let next = 0;
+    const columns = layout.map((pieces) => {
+        const vectors = Array.from({ length: Math.max(1, pieces) }, () => chunk.getColumnVector(next++));
+        return marksOfDuckdb(vectors, pieces, rows);
+    });
     checksum.add(rows, columns);
 }
