@@ -83,7 +83,8 @@ function verdict(name, wanted, measured, met) {
     return { name, wanted, measured, met };
 }
 
-function table(titles, rows) {
+/** Lines of a table; the first column is left-aligned. */
+export function table(titles, rows) {
     const widths = titles.map((title, index) => Math.max(title.length, ...rows.map((row) => row[index].length)));
     const line = (cells) =>
         cells

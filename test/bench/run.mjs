@@ -4,21 +4,21 @@
  * Inputs are Arrow files of Spillway's generator. DuckDB gets them loaded into its own tables before the clock starts;
  * Spillway opens and reads the files (from the page cache) inside the timed section.
  */
-import { execFile, spawn } from "node:child_process";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs, promisify } from "node:util";
+import { parseArgs } from "node:util";
 import { joinCases } from "./cases.mjs";
 import { generateInputs, inputPaths } from "./inputs.mjs";
 import { deviceName, machineSlug } from "./machine-name.mjs";
 import { plotRecords } from "./plot.mjs";
+import { currentCommit, recordsPath, writePlot, writeRecords } from "./records.mjs";
 import { judge, resultTable, targetTable, toRecord } from "./report.mjs";
 import { runSuite } from "./suite/suite.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const root = join(here, "..", "..");
 
 const help = `npm run bench -- [options]
   --suite              queries over real data instead: \`npm run bench -- --suite --help\`
@@ -84,15 +84,6 @@ function runWorker(job) {
     });
 }
 
-async function currentCommit() {
-    try {
-        const { stdout } = await promisify(execFile)("git", ["describe", "--always", "--dirty"], { cwd: root });
-        return stdout.trim();
-    } catch {
-        return process.env.SPILLWAY_COMMIT ?? null; // not a checkout: a packed copy says where it came from
-    }
-}
-
 /** Every probe row has one partner, so the count is known; the checksums of two engines must agree. */
 function verify(benchCase, outcomes) {
     const checksums = new Set([...outcomes.values()].map((outcome) => outcome.checksum));
@@ -134,14 +125,6 @@ async function runCases(cases, options, setting, workFolder) {
     return records;
 }
 
-async function write(records, machine) {
-    const folder = join(root, "docs", "results", machine);
-    await mkdir(folder, { recursive: true });
-    await writeFile(join(folder, "cpu-join.json"), `${JSON.stringify(records, null, 4)}\n`);
-    await writeFile(join(folder, "cpu-join.svg"), await plotRecords(records));
-    process.stderr.write(`Written to ${folder}\n`);
-}
-
 async function main() {
     const options = readOptions();
     if (options.help) return void process.stdout.write(`${help}\n`);
@@ -159,7 +142,12 @@ async function main() {
             records.find((record) => record.workload.name === name && record.engine === engine) ?? null;
         const verdicts = judge(cases, recordOf);
         process.stdout.write(`\n${resultTable(cases, recordOf)}\n\n${targetTable(verdicts)}\n`);
-        if (options.write && records.length > 0) await write(records, options.machine ?? machineSlug());
+        if (options.write && records.length > 0) {
+            const path = recordsPath(options.machine ?? machineSlug(), "cpu-join");
+            await writeRecords(path, records);
+            await writePlot(path, await plotRecords(records));
+            process.stderr.write(`Written to ${dirname(path)}\n`);
+        }
         if (records.some((record) => !record.verified)) process.exitCode = 1;
     } finally {
         await rm(workFolder, { recursive: true, force: true });

@@ -115,17 +115,27 @@ function queriesOf({ suite, kind, rows }) {
 /** The queries of a set by their names. */
 export const queryByName = (set, name) => queriesOf(set).find((query) => query.name === name);
 
-/** Each suite's data, smallest first; each with the names of those of its queries that `isWanted`. */
-export function dataSets(options, isWanted) {
-    const { work, texts } = options;
-    const small = smallRows.map((rows) => ({
+const everyName = new Set(
+    [...smallRows.flatMap(smallQueries), ...smallTpchQueries, ...tpchQueries, ...ssbQueries].map(({ name }) => name)
+);
+
+/** Whether the suite has a query of this name. */
+export const hasQuery = (name) => everyName.has(name);
+
+/** Tables of few rows, where a budget decides nothing. */
+function smallSets({ work, texts: [text] }) {
+    const tables = smallRows.map((rows) => ({
         suite: "small",
         rows,
         folder: join(work, `small-${rows}`),
         inMemory: true
     }));
-    const smallTpch = { suite: "tpch", kind: "small", scale: 0.01, text: texts[0] };
-    const all = [...small, { ...smallTpch, folder: join(work, `tpch-0.01-${texts[0]}`) }, ...plannedSets(options)];
+    return [...tables, { suite: "tpch", kind: "small", scale: 0.01, text, folder: join(work, `tpch-0.01-${text}`) }];
+}
+
+/** Each suite's data, smallest first; each with the names of those of its queries that `isWanted`. */
+export function dataSets(options, isWanted) {
+    const all = [...(options.budgetQuarter ? [] : smallSets(options)), ...plannedSets(options)];
     return all
         .map((set) => ({
             ...set,

@@ -29,6 +29,7 @@ function limitedSql(source, rowKeys, rows) {
 
 export class DuckdbEngine {
     #options;
+    #algorithm;
     #instance;
     #connections = [];
     #set;
@@ -42,6 +43,8 @@ export class DuckdbEngine {
         engine.#instance = await DuckDBInstance.create(":memory:", { threads: String(threads) });
         // As many as queries that are asked for at once can run in parallel.
         for (let i = 0; i < threads; i++) engine.#connections.push(await engine.#instance.connect());
+        const [[version]] = (await engine.#connection.runAndReadAll("SELECT version()")).getRows();
+        engine.#algorithm = `duckdb ${version}`;
         await engine.#run(`SET temp_directory = '${join(work, `duckdb-${process.pid}`)}'`);
         return engine;
     }
@@ -56,10 +59,6 @@ export class DuckdbEngine {
 
     async #first(sql, connection = this.#connection) {
         return Number((await connection.runAndReadAll(sql)).getRows()[0][0]);
-    }
-
-    get name() {
-        return "duckdb";
     }
 
     get #output() {
@@ -81,7 +80,7 @@ export class DuckdbEngine {
     async run(name) {
         const { result, source } = queryByName(this.#set, name);
         const sql = sqlOf(source);
-        return { rows: await this.#take(sql, result) };
+        return { rows: await this.#take(sql, result), algorithm: this.#algorithm };
     }
 
     async #take(sql, result) {
@@ -97,7 +96,7 @@ export class DuckdbEngine {
         const counts = await Promise.all(
             Array.from({ length: times }, (_, i) => this.#first(sql, this.#connections[i % this.#connections.length]))
         );
-        return { rows: counts[0] };
+        return { rows: counts[0], algorithm: this.#algorithm };
     }
 
     drop() {
@@ -130,10 +129,6 @@ export class DuckdbEngine {
         const result = await this.#connection.stream(`SELECT ${select} FROM (${sql})`);
         await fetchAll(result, (chunk) => addDuckdbChunk(checksum, chunk, layout));
         return checksum.result();
-    }
-
-    async version() {
-        return (await this.#connection.runAndReadAll("SELECT version()")).getRows()[0][0];
     }
 
     async close() {

@@ -14,8 +14,10 @@ import { DuckDBInstance } from "@duckdb/node-api";
 import { appendBatches, tableShape } from "./duckdb-load.mjs";
 
 const program = fileURLToPath(import.meta.url);
+/** Bytes of the Arrow file for each Parquet file. */
+const partBytes = 2 ** 26;
 /** Smaller files are loaded as they are. */
-const partBytes = 2 ** 27;
+const leastBytes = 2 ** 24;
 
 /** Writes the rows of some batches as a Parquet file, which appears when it is whole. */
 async function convert({ path, shape, range, output }) {
@@ -62,7 +64,7 @@ async function makeParts(path, shape, parts, processes) {
 /** Makes a table of an Arrow file; `folder` is where its Parquet files are, or will be. */
 export async function loadTable(connection, table, path, { folder, threads }) {
     const shape = await tableShape(path);
-    if (statSync(path).size < partBytes) {
+    if (statSync(path).size < leastBytes) {
         await appendBatches(connection, table, path, shape, [0, shape.batches]);
         return;
     }

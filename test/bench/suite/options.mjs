@@ -17,9 +17,13 @@ export const help = `npm run bench -- --suite [options]
   --work PATH          where generated tables and spilled rows go, and stay (default: under the temporary folder)
   --machine NAME       name of the folder under docs/results (default: from the CPU)
   --write              write the results of an incomplete run too
+  --record FILE        where to write them, instead of docs/results and without a plot
+  --missing            only queries that have no records of this commit there yet
+  --limit-s N          begins no more queries after so many seconds
   --json               the records on stdout instead of tables
 
-Results of a complete run are written to docs/results/<machine>/cpu-suite.json; any other only with --write.`;
+Results of a complete run are written to docs/results/<machine>/cpu-suite.json as they come, those of any other only with
+--write or --record; records of queries that are not measured again stay.`;
 
 const text = { type: "string" };
 const flag = { type: "boolean", default: false };
@@ -40,7 +44,8 @@ export function readOptions(args) {
     const { values } = parseArgs({
         args,
         options: {
-            ...{ suite: flag, help: flag, quick: flag, "budget-quarter": flag, write: flag, json: flag },
+            ...{ suite: flag, help: flag, quick: flag, "budget-quarter": flag, write: flag, json: flag, missing: flag },
+            ...{ record: text, "limit-s": text },
             ...{ folder: text, "ssb-folder": text, machine: text, only: { ...text, multiple: true, default: [] } },
             ...{ scale: text, text: { ...text, default: "plain" }, engines: { ...text, default: "spillway,duckdb" } },
             ...{ samples: text, threads: { ...text, default: String(availableParallelism()) } },
@@ -55,9 +60,11 @@ export function readOptions(args) {
     const samples = Math.ceil(positive("samples", values.samples ?? (quick ? 1 : 5)));
     const threads = Math.ceil(positive("threads", values.threads));
     const whole = !quick && values.only.length === 0 && engines.length === 2 && samples >= 5;
+    const limit = values["limit-s"];
     return {
         ...values,
-        ...{ scales, texts, engines, samples, threads, write: values.write || whole },
+        ...(limit === undefined ? {} : { deadline: Date.now() + 1000 * positive("limit-s", limit) }),
+        ...{ scales, texts, engines, samples, threads, write: values.write || whole || values.record !== undefined },
         ...{ ssbFolder: values["ssb-folder"], budgetQuarter: values["budget-quarter"] }
     };
 }

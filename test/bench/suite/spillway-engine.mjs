@@ -34,11 +34,11 @@ async function countBatches(query) {
     return rows;
 }
 
-/** Plans and tells what a query did, without its result. */
+/** What the report of a query tells of its last run. */
 function told(query) {
     const report = query.report();
     const { predictedMs, rowsIn, bytesIn, spilledBytes, stages } = report;
-    const algorithm = [...new Set(stages.map((stage) => stage.algorithm))].join(" + ");
+    const algorithm = `spillway ${[...new Set(stages.map((stage) => stage.algorithm))].join(" + ")}`;
     return { predictedMs, rowsIn, bytesIn, spilledBytes, algorithm };
 }
 
@@ -49,6 +49,7 @@ export class SpillwayEngine {
     #relations = {};
     #table;
 
+    /** `options`: threads, `work`, the folder for files, and `runtime`, more options of `openRuntime`. */
     static async open(options) {
         const engine = new SpillwayEngine();
         engine.#options = options;
@@ -57,13 +58,9 @@ export class SpillwayEngine {
     }
 
     async #openRuntime(budget) {
-        const { threads, work } = this.#options;
-        const memory = { spillDirectory: work, ...(budget === undefined ? {} : { host: budget }) };
-        this.#runtime = await openRuntime({ device: "cpu", threads, memory });
-    }
-
-    get name() {
-        return "spillway";
+        const { threads, work, runtime = {} } = this.#options;
+        const memory = { spillDirectory: work, ...runtime.memory, ...(budget === undefined ? {} : { host: budget }) };
+        this.#runtime = await openRuntime({ device: "cpu", threads, ...runtime, memory });
     }
 
     get #output() {

@@ -47,7 +47,6 @@ async function main(options) {
             return answer;
         },
         budget: async ({ bytes }) => await engine.setBudget(bytes),
-        version: async () => await engine.version(),
         close: async () => await engine.close()
     };
     process.on("message", ({ action, ...message }) => {
