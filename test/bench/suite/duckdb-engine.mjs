@@ -77,10 +77,11 @@ export class DuckdbEngine {
         await this.#run("SET preserve_insertion_order = false");
     }
 
-    async run(name) {
+    /** Runs a query of the set; `as`: how its rows are taken, instead of what it says itself. */
+    async run(name, as) {
         const { result, source } = queryByName(this.#set, name);
         const sql = sqlOf(source);
-        return { rows: await this.#take(sql, result), algorithm: this.#algorithm };
+        return { rows: await this.#take(sql, as ?? result), algorithm: this.#algorithm };
     }
 
     async #take(sql, result) {

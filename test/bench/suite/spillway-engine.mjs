@@ -91,10 +91,11 @@ export class SpillwayEngine {
         return spillwayQuery(queryByName(this.#set, name).source, this.#relations);
     }
 
-    async run(name) {
+    /** Runs a query of the set; `as`: how its rows are taken, instead of what it says itself. */
+    async run(name, as) {
         const { result } = queryByName(this.#set, name);
         const query = this.#query(name);
-        const rows = await this.#take(query, result);
+        const rows = await this.#take(query, as ?? result);
         return { rows, ...told(query) };
     }
 

@@ -51,10 +51,10 @@ export function recordsOf(results, setting) {
     return results.flatMap((result) => result.outcomes.map((outcome) => recordOf(result, outcome, setting)));
 }
 
-/** What a record is of; a budget is that of the query, and differs with the tables. */
+/** What a record is of: a query with these tables and threads, with or without a budget, whatever that is. */
 export function keyOf({ workload, engine }) {
-    const { budget_bytes: budget, ...others } = workload;
-    return JSON.stringify([{ ...others, limited: budget !== undefined }, engine]);
+    const { name, suite, scale, text, rows, threads, budget_bytes: budget } = workload;
+    return JSON.stringify([name, suite, scale, text, rows, threads, budget !== undefined, engine]);
 }
 
 /** Records of a run with those of earlier ones that it did not measure again, of queries that there still are. */

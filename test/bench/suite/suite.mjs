@@ -26,11 +26,12 @@ import {
 
 const say = (text) => process.stderr.write(text);
 
-/** Samples of all engines in turns, after a run of each that does not count. */
-async function measureInTurns(processes, name, samples) {
+/** Samples of all engines in turns, after a run of each that does not count; `as`: how rows are taken instead. */
+async function measureInTurns(processes, name, samples, as) {
     const taken = new Map(processes.map((engine) => [engine, []]));
     for (let i = 0; i <= samples; i++) {
-        for (const engine of processes) taken.get(engine).push(await engine.ask("sample", { name, first: i === 1 }));
+        for (const engine of processes)
+            taken.get(engine).push(await engine.ask("sample", { name, as, first: i === 1 }));
     }
     return processes.map((engine) => {
         const [, ...counted] = taken.get(engine);
@@ -66,24 +67,28 @@ function smallestBudget(error) {
 
 const leastBudgetBytes = 2 ** 20; // that `memory.host` takes
 
-/** A query without and with a budget of a quarter of the bytes that it reads, or of the least that it can have. */
+/**
+ * A query without and with a budget of a quarter of the bytes that it reads, or of the least that it can have. Rows of
+ * tables, which a budget would have to hold, are taken as batches.
+ */
 async function runInQuarter([engine], set, name, { samples }) {
-    await engine.ask("budget", {});
-    const [unlimited] = await measureInTurns([engine], name, samples);
-    let budgetBytes = Math.max(leastBudgetBytes, Math.ceil(unlimited.bytesIn / 4));
-    const within = async () => {
-        await engine.ask("budget", { bytes: budgetBytes });
-        return await measureInTurns([engine], name, samples);
+    const query = queryByName(set, name);
+    const result = query.result === "table" ? "batches" : query.result;
+    const measured = async (bytes) => {
+        await engine.ask("budget", { bytes });
+        return await measureInTurns([engine], name, samples, result);
     };
-    const outcomes = await within().catch(async (error) => {
+    const [unlimited] = await measured();
+    let budgetBytes = Math.max(leastBudgetBytes, Math.ceil(unlimited.bytesIn / 4));
+    const outcomes = await measured(budgetBytes).catch(async (error) => {
         budgetBytes = smallestBudget(error);
-        return await within();
+        return await measured(budgetBytes);
     });
     const [limited] = outcomes;
     const slowdown = limited.medianMs / unlimited.medianMs;
     const cpuSlowdown = limited.medianCpuMs / unlimited.medianCpuMs;
     say(`${timesOf(unlimited)}, with ${(budgetBytes / 2 ** 20).toFixed(1)} MiB ${timesOf(limited)}\n`);
-    return { set, query: queryByName(set, name), unlimited, outcomes, budgetBytes, slowdown, cpuSlowdown };
+    return { set, query: { ...query, result }, unlimited, outcomes, budgetBytes, slowdown, cpuSlowdown };
 }
 
 /** What memory is too little for is left out with the reason; anything else ends the run. */
@@ -114,9 +119,9 @@ class Outcome {
 
     /** Whether there is a record of this commit already. */
     has(set, name, { engines, budgetQuarter }) {
-        const workload = workloadOf({ set, query: queryByName(set, name) }, this.#setting);
-        const budget = budgetQuarter ? { budget_bytes: 0 } : {};
-        const wanted = engines.map((engine) => keyOf({ workload: { ...workload, ...budget }, engine }));
+        const budget = budgetQuarter ? { budgetBytes: 0 } : {};
+        const workload = workloadOf({ set, query: queryByName(set, name), ...budget }, this.#setting);
+        const wanted = engines.map((engine) => keyOf({ workload, engine }));
         const known = this.#before.filter(({ commit }) => commit === this.#setting.commit).map(keyOf);
         return wanted.every((key) => known.includes(key));
     }

@@ -14,12 +14,12 @@ const engines = {
 };
 
 /** One sample: the mean of as many runs as the query has for one, with the time of all threads of this process. */
-async function sample(engine, set, name) {
+async function sample(engine, set, { name, as }) {
     const { repeat = 1, atOnce } = queryByName(set, name);
     const cpuBefore = process.cpuUsage();
     const start = performance.now();
     let told;
-    for (let i = 0; i < repeat; i++) told = await (atOnce ? engine.runAtOnce(name, atOnce) : engine.run(name));
+    for (let i = 0; i < repeat; i++) told = await (atOnce ? engine.runAtOnce(name, atOnce) : engine.run(name, as));
     const ms = (performance.now() - start) / repeat;
     const { user, system } = process.cpuUsage(cpuBefore);
     const cpuMs = (user + system) / 1000 / repeat;
@@ -36,9 +36,9 @@ async function main(options) {
             set = message.set;
             await engine.load(set);
         },
-        sample: async ({ name, first }) => {
+        sample: async ({ first, ...message }) => {
             if (first) resetPeak();
-            return await sample(engine, set, name);
+            return await sample(engine, set, message);
         },
         check: async ({ name, rows }) => {
             const answer = await engine.check(name, rows);
