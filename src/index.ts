@@ -17,6 +17,7 @@ export type {
     RunOptions,
     RuntimeOptions
 } from "./runtime/options.js";
+export { benchmarkTables, type TpchTable } from "./runtime/benchmark-tables.js";
 export type {
     GenerateColumn,
     GenerateKey,

@@ -14,10 +14,10 @@ namespace spillway {
 namespace {
 
 constexpr int64_t kRowsMax = int64_t{1} << 53;  // row numbers pass through JS numbers
-// 32-bit text offsets: the widest TPC-H column has 78 bytes a row and a lineitem batch at most 7/4 of the rows asked.
 constexpr int64_t kBatchRowsMax = 1 << 24;
 constexpr int32_t kTextWidthMax = 1 << 14;
-constexpr double kTpchScaleMax = 1e6;
+constexpr double kScaleMax = 1e6;
+constexpr int64_t kPartsMax = 1'000'000;
 
 [[noreturn]] void refuse(const std::string& option, const std::string& got, const std::string& wanted) {
     throw Error(ErrorCode::kInvalidArgument, "generate: '" + option + "' is " + got + "; it must be " + wanted,
@@ -118,13 +118,6 @@ TypePtr text_column(const std::string& name) {
     return type;
 }
 
-TypePtr int_column(const char* name, int32_t width) {
-    return fixed_column(name, Order::kSigned, width);
-}
-TypePtr decimal_column(const char* name) {
-    return fixed_column(name, Order::kDecimal, 16);
-}
-
 }  // namespace
 
 void check_spec(const GenerateSpec& spec) {
@@ -134,11 +127,13 @@ void check_spec(const GenerateSpec& spec) {
     check_payload(spec);
 }
 
-void check_spec(const TpchSpec& spec) {
+void check_spec(const TableSpec& spec) {
     check_batching(spec.batch_rows, spec.workers);
-    if (!(spec.scale > 0) || spec.scale > kTpchScaleMax) {
-        refuse("scale", std::to_string(spec.scale), "above 0 and at most " + std::to_string(kTpchScaleMax));
+    if (!(spec.scale > 0) || spec.scale > kScaleMax) {
+        refuse("scale", std::to_string(spec.scale), "above 0 and at most " + std::to_string(kScaleMax));
     }
+    check_range("parts", spec.parts, 1, kPartsMax);
+    check_range("part", spec.part, 1, spec.parts);
 }
 
 std::vector<TypePtr> generated_columns(const GenerateSpec& spec) {
@@ -157,20 +152,6 @@ std::vector<TypePtr> generated_columns(const GenerateSpec& spec) {
         }
     }
     return columns;
-}
-
-std::vector<TypePtr> generated_columns(const TpchSpec& spec) {
-    if (spec.table == TpchTable::kOrders) {
-        return {int_column("o_orderkey", 8),    int_column("o_custkey", 8),      text_column("o_orderstatus"),
-                decimal_column("o_totalprice"), int_column("o_orderdate", 4),    text_column("o_orderpriority"),
-                text_column("o_clerk"),         int_column("o_shippriority", 4), text_column("o_comment")};
-    }
-    return {int_column("l_orderkey", 8),    int_column("l_partkey", 8),    int_column("l_suppkey", 8),
-            int_column("l_linenumber", 4),  decimal_column("l_quantity"),  decimal_column("l_extendedprice"),
-            decimal_column("l_discount"),   decimal_column("l_tax"),       text_column("l_returnflag"),
-            text_column("l_linestatus"),    int_column("l_shipdate", 4),   int_column("l_commitdate", 4),
-            int_column("l_receiptdate", 4), text_column("l_shipinstruct"), text_column("l_shipmode"),
-            text_column("l_comment")};
 }
 
 }  // namespace spillway

@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-// What `generate` is asked for; mirrors NativeGenerateSpec and the spec of generateTpch in src/native/binding.ts.
+// What `generate` is asked for; mirrors NativeGenerateSpec and NativeTableSpec in src/native/binding.ts.
 // Every value is a function of the seed and the row (or key) number alone, never of workers or batch_rows.
 
 enum class GeneratedKind : uint8_t { kInt, kFloat, kUtf8 };
@@ -45,27 +45,34 @@ struct GenerateSpec {
     int32_t workers = 1;
 };
 
-enum class TpchTable : uint8_t { kOrders, kLineitem };
+// Tables of benchmarks, as tpch_tables.hpp makes them.
+enum class BenchmarkTable : uint8_t {
+    kTpchRegion,
+    kTpchNation,
+    kTpchSupplier,
+    kTpchCustomer,
+    kTpchPart,
+    kTpchPartsupp,
+    kTpchOrders,
+    kTpchLineitem
+};
 
-struct TpchSpec {
-    TpchTable table = TpchTable::kOrders;
+struct TableSpec {
+    BenchmarkTable table = BenchmarkTable::kTpchOrders;
     double scale = 1;  // 1 = 1,500,000 orders and about 6,000,000 lines
     uint64_t seed = 0;
+    int64_t part = 1;  // of `parts`, from 1 on
+    int64_t parts = 1;
+    bool dictionary = false;  // columns of a Vocabulary hold numbers of its words
     int64_t batch_rows = 0;
     int32_t workers = 1;
 };
 
 // Throw kInvalidArgument naming the option as users know it (src/runtime/generate-options.ts).
 void check_spec(const GenerateSpec& spec);
-void check_spec(const TpchSpec& spec);
+void check_spec(const TableSpec& spec);
 
-// Columns of the batches, none nullable. Relation: the key (signed integer), then the payload in order.
-// orders: o_orderkey int64, o_custkey int64, o_orderstatus utf8, o_totalprice decimal128(15, 2), o_orderdate date32,
-//   o_orderpriority utf8, o_clerk utf8, o_shippriority int32, o_comment utf8.
-// lineitem: l_orderkey int64, l_partkey int64, l_suppkey int64, l_linenumber int32, l_quantity, l_extendedprice,
-//   l_discount, l_tax decimal128(15, 2), l_returnflag utf8, l_linestatus utf8, l_shipdate, l_commitdate,
-//   l_receiptdate date32, l_shipinstruct utf8, l_shipmode utf8, l_comment utf8.
+// Columns of the batches, none nullable: the key (signed integer), then the payload in order.
 std::vector<TypePtr> generated_columns(const GenerateSpec& spec);
-std::vector<TypePtr> generated_columns(const TpchSpec& spec);
 
 }  // namespace spillway

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/bitmap.hpp"
 #include "memory/mapped_block.hpp"
 
 namespace spillway {
@@ -21,6 +22,8 @@ struct BufferBytes {
 BufferBytes buffer_bytes(const ColumnType& type, uint32_t text_bytes_max, int64_t rows) {
     const auto count = static_cast<uint64_t>(rows);
     if (type.layout == Layout::kFixed) return {0, count * static_cast<uint64_t>(type.byte_width)};
+    if (type.layout == Layout::kBool) return {0, static_cast<uint64_t>(bitmap_bytes(rows))};
+    if (type.layout == Layout::kDictionary) return {0, count * sizeof(int32_t)};
     SPILLWAY_CHECK(type.layout == Layout::kBinary && type.byte_width == 4);
     return {(count + 1) * sizeof(int32_t), count * text_bytes_max};
 }

@@ -26,7 +26,7 @@ class TextWriter {
   public:
     explicit TextWriter(OutputColumn& column)
         : column_(column), offsets_(reinterpret_cast<int32_t*>(column.offsets.data())) {
-        if (column.length > 0) offsets_[0] = 0;
+        if (offsets_ != nullptr) offsets_[0] = 0;
     }
     void append(std::string_view text) {
         __builtin_memcpy(column_.data.data() + used_, text.data(), text.size());

@@ -253,6 +253,22 @@ export interface NativeGenerateSpec {
     workers: number;
 }
 
+/** One part of a table of a benchmark; see native/generate/table_generator.hpp. */
+export interface NativeTableSpec {
+    benchmark: "tpch";
+    table: string;
+    /** 1 = 1.5 M orders, about 6 M lines. */
+    scale: number;
+    seed: bigint;
+    /** Of `parts`, from 1 on. */
+    part: number;
+    parts: number;
+    /** Ids that the dictionaries of the columns have in a file, in order of the columns; none: text is plain. */
+    dictionaryIds: number[];
+    batchRows: number;
+    workers: number;
+}
+
 export interface NativeEngineSpec {
     memoryBytes: number;
     spillDirectory: string;
@@ -469,10 +485,8 @@ export interface Binding extends DeviceBinding {
 
     /** Generated rows go to `sink` (file or queue). Resolves with rows written. */
     generate(job: JobHandle, spec: NativeGenerateSpec, sink: SinkHandle): Promise<number>;
-    /** TPC-H-like orders or lineitem at `scale` (1 = 1.5 M orders, about 6 M lineitems). */
-    generateTpch(
-        job: JobHandle,
-        spec: { table: "orders" | "lineitem"; scale: number; seed: bigint; batchRows: number; workers: number },
-        sink: SinkHandle
-    ): Promise<number>;
+    /** A part of a table of a benchmark. A file gets its dictionaries first. Resolves with rows written. */
+    generateTable(job: JobHandle, spec: NativeTableSpec, sink: SinkHandle): Promise<number>;
+    /** The values of the dictionaries of a table, in the order of its columns. */
+    generatedDictionaries(benchmark: NativeTableSpec["benchmark"], table: string): string[][];
 }

@@ -9,6 +9,7 @@ import {
     invalidArgument,
     readArgument
 } from "../model/arguments.js";
+import { benchmarkTables, type Benchmark, type TpchTable } from "./benchmark-tables.js";
 import type { GenerateRequest, GeneratedColumn } from "./generate.js";
 
 /** A column of generated values: integers or floats of a width, or readable text. */
@@ -57,14 +58,29 @@ export interface GenerateRelationOptions {
     batchRows?: number;
 }
 
-/** A table like TPC-H's: same columns, types and key relations, own text. */
-export interface GenerateTpchOptions {
-    table: "orders" | "lineitem";
-    /** 1 = 1.5 million orders and about 6 million line items. */
+interface GenerateTableOptions {
+    /** 1 = 1.5 million orders and about 6 million line items. Above 0, at most 1e6. */
     scale: number;
     /** Defaults to 1. */
     seed?: number | bigint;
+    /**
+     * Dictionary<Int32, Utf8> rather than Utf8 for the columns that have a closed list of texts, such as
+     * `l_shipmode`. Defaults to false.
+     */
+    dictionary?: boolean;
+    /** Makes only this part of `parts`, counted from 1: consecutive rows of the table. Without `parts` 1. */
+    part?: number;
+    /** How many parts the table is made in, up to a million. All together are its rows. Defaults to 1. */
+    parts?: number;
+    /** Rows of a record batch. Defaults to about 16 MiB's worth. Batches of lineitem and partsupp vary around it. */
     batchRows?: number;
+}
+
+/** A table like TPC-H's: same columns, types and key relations, own random numbers and comments. */
+export interface GenerateTpchOptions extends GenerateTableOptions {
+    /** Defaults to "tpch". */
+    benchmark?: "tpch";
+    table: TpchTable;
 }
 
 export type GenerateOptions = GenerateRelationOptions | GenerateTpchOptions;
@@ -158,21 +174,36 @@ function checkKey(value: unknown, rows: number): Extract<GenerateRequest, { kind
     };
 }
 
+const benchmarkNames = Object.keys(benchmarkTables) as Benchmark[];
+const tableNames = ["benchmark", "table", "scale", "seed", "dictionary", "part", "parts", "batchRows"];
+const partsMax = 1_000_000;
+
+function checkTable(options: unknown): GenerateRequest {
+    const given = checkOptions(options, "", tableNames);
+    const benchmark = or(given["benchmark"], "tpch" as const, (b) => checkOneOf(b, "benchmark", benchmarkNames));
+    const parts = or(given["parts"], 1, (n) => checkInteger(n, "parts", 1, partsMax));
+    if (parts > 1 && given["part"] === undefined) {
+        throw invalidArgument("part", `a whole number from 1 to ${parts}, as \`parts\` is ${parts}`, given["part"]);
+    }
+    return {
+        kind: "table",
+        benchmark,
+        table: checkOneOf(given["table"], "table", benchmarkTables[benchmark]),
+        scale: checkNumber(given["scale"], "scale", 0, 1e6),
+        seed: checkSeed(given["seed"]),
+        dictionary: or(given["dictionary"], false, (d) => checkBoolean(d, "dictionary")),
+        part: or(given["part"], 1, (n) => checkInteger(n, "part", 1, parts)),
+        parts,
+        batchRows: or(given["batchRows"], 0, (n) => checkInteger(n, "batchRows", 1, 2 ** 31 - 1))
+    };
+}
+
 /** Checks the options of `generate`. */
 export function checkGenerateOptions(options: unknown): GenerateRequest {
     const isTable = readArgument("options", () => {
         return typeof options === "object" && options !== null && "table" in options;
     });
-    if (isTable) {
-        const given = checkOptions(options, "", ["table", "scale", "seed", "batchRows"]);
-        return {
-            kind: "tpch",
-            table: checkOneOf(given["table"], "table", ["orders", "lineitem"]),
-            scale: checkNumber(given["scale"], "scale", 0, 1e6),
-            seed: checkSeed(given["seed"]),
-            batchRows: or(given["batchRows"], 0, (n) => checkInteger(n, "batchRows", 1, 2 ** 31 - 1))
-        };
-    }
+    if (isTable) return checkTable(options);
     const given = checkOptions(options, "", ["rows", "seed", "key", "payload", "batchRows"]);
     const rows = checkInteger(given["rows"], "rows", 0);
     return {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import {
-    DateDay,
-    Decimal,
+    DataType,
     Field,
     Float32,
     Float64,
@@ -12,17 +11,19 @@ import {
     Schema,
     Table,
     Utf8,
-    type DataType,
+    vectorFromArray,
+    type Dictionary,
     type RecordBatch
 } from "apache-arrow";
 
-import { recordBatchOf, resultColumns } from "../arrow/batch-from-native.js";
+import { recordBatchOf, resultColumns, type Dictionaries } from "../arrow/batch-from-native.js";
 import { encodeFooter, encodeSchemaMessage } from "../arrow/ipc-encoding.js";
 import { clamp, powerOfTwoAtMost } from "../model/sizes.js";
-import type { NativeGenerateSpec, SinkHandle } from "../native/binding.js";
+import type { Binding, NativeGenerateSpec, SinkHandle } from "../native/binding.js";
 import { budgetTooSmall } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
 import { show } from "../execute/progress-tracker.js";
+import { expectedTableRows, tableRowBytes, tableSchema, type Benchmark } from "./benchmark-tables.js";
 import type { RunRequest } from "./query-run.js";
 import type { QueryRunner } from "./query-runner.js";
 
@@ -42,7 +43,17 @@ export type GenerateRequest =
           payload: GeneratedColumn[];
           batchRows: number;
       }
-    | { kind: "tpch"; table: "orders" | "lineitem"; scale: number; seed: bigint; batchRows: number };
+    | {
+          kind: "table";
+          benchmark: Benchmark;
+          table: string;
+          scale: number;
+          seed: bigint;
+          dictionary: boolean;
+          part: number;
+          parts: number;
+          batchRows: number;
+      };
 
 const integerTypes: Readonly<Record<number, () => DataType>> = {
     1: () => new Int8(),
@@ -56,56 +67,15 @@ function columnType({ kind, width }: GeneratedColumn): DataType {
     return (integerTypes[width] ?? (() => new Int64()))();
 }
 
-const money = (): DataType => new Decimal(2, 15, 128);
-
-/** Columns in the order of native/generate/generate_spec.hpp. */
-const tpchColumns = {
-    orders: {
-        o_orderkey: () => new Int64(),
-        o_custkey: () => new Int64(),
-        o_orderstatus: () => new Utf8(),
-        o_totalprice: money,
-        o_orderdate: () => new DateDay(),
-        o_orderpriority: () => new Utf8(),
-        o_clerk: () => new Utf8(),
-        o_shippriority: () => new Int32(),
-        o_comment: () => new Utf8()
-    },
-    lineitem: {
-        l_orderkey: () => new Int64(),
-        l_partkey: () => new Int64(),
-        l_suppkey: () => new Int64(),
-        l_linenumber: () => new Int32(),
-        l_quantity: money,
-        l_extendedprice: money,
-        l_discount: money,
-        l_tax: money,
-        l_returnflag: () => new Utf8(),
-        l_linestatus: () => new Utf8(),
-        l_shipdate: () => new DateDay(),
-        l_commitdate: () => new DateDay(),
-        l_receiptdate: () => new DateDay(),
-        l_shipinstruct: () => new Utf8(),
-        l_shipmode: () => new Utf8(),
-        l_comment: () => new Utf8()
-    }
-} as const;
-
-// Mean bytes of a row of text and numbers, for batch sizes only.
-const tpchRowBytes = { orders: 140, lineitem: 180 } as const;
-
 export function generatedSchema(request: GenerateRequest): Schema {
-    if (request.kind === "tpch") {
-        const columns: Record<string, () => DataType> = tpchColumns[request.table];
-        return new Schema(Object.entries(columns).map(([name, type]) => new Field(name, type(), false)));
-    }
+    if (request.kind === "table") return tableSchema(request, request.dictionary);
     const { name, width } = request.key;
     const key = new Field(name, width === 4 ? new Int32() : new Int64(), false);
     return new Schema([key, ...request.payload.map((column) => new Field(column.name, columnType(column), false))]);
 }
 
 function rowBytes(request: GenerateRequest): number {
-    if (request.kind === "tpch") return tpchRowBytes[request.table];
+    if (request.kind === "table") return tableRowBytes(request);
     return request.payload.reduce<number>((sum, column) => sum + column.width + 4, request.key.width);
 }
 
@@ -133,15 +103,34 @@ function sizeFor(request: GenerateRequest, threads: number, budgetBytes: number)
     }
 }
 
-async function generateInto(job: Job, request: GenerateRequest, size: Size, sink: SinkHandle): Promise<number> {
+function dictionaryFields(schema: Schema): Dictionary[] {
+    return schema.fields.map(({ type }): unknown => type).filter((type) => DataType.isDictionary(type));
+}
+
+async function generateInto(
+    job: Job,
+    request: GenerateRequest,
+    schema: Schema,
+    size: Size,
+    sink: SinkHandle
+): Promise<number> {
     const { batchRows, workers } = size;
     const { binding, handle } = job;
-    if (request.kind === "tpch") {
-        const { table, scale, seed } = request;
-        return await binding.generateTpch(handle, { table, scale, seed, batchRows, workers }, sink);
+    if (request.kind === "table") {
+        const { benchmark, table, scale, seed, part, parts } = request;
+        const dictionaryIds = dictionaryFields(schema).map(({ id }) => id);
+        const spec = { benchmark, table, scale, seed, part, parts, dictionaryIds, batchRows, workers };
+        return await binding.generateTable(handle, spec, sink);
     }
     const { rows, seed, key, payload } = request;
     return await binding.generate(handle, { rows, seed, key, payload, batchRows, workers }, sink);
+}
+
+/** The dictionaries of the columns that have one. */
+function generatedDictionaries(binding: Binding, request: GenerateRequest): Dictionaries {
+    if (request.kind !== "table" || !request.dictionary) return [];
+    const { benchmark, table } = request;
+    return binding.generatedDictionaries(benchmark, table).map((words) => vectorFromArray(words, new Utf8()));
 }
 
 async function admit(runner: QueryRunner, job: Job, request: GenerateRequest): Promise<Size> {
@@ -174,7 +163,7 @@ export async function generateToFile(
         job.onEnd(() => binding.closeSink(sink));
         const stop = watch(job, request, run);
         try {
-            const rows = await generateInto(job, request, size, sink);
+            const rows = await generateInto(job, request, schema, size, sink);
             const { dictionaries, records } = binding.fileBlocks(sink);
             await binding.finishFileSink(handle, sink, encodeFooter(schema, dictionaries, records));
             stop(true);
@@ -207,13 +196,14 @@ export async function generateToMemory(
             open = false;
         };
         job.onEnd(close);
-        const done = generateInto(job, request, size, sink);
+        const done = generateInto(job, request, schema, size, sink);
         // Reported below, after the queue has ended: a stage that failed before it began has not ended it.
         done.catch(close);
         const batches: RecordBatch[] = [];
+        const words = generatedDictionaries(binding, request);
         try {
             for (let batch = await binding.nextBatch(sink); batch !== null; batch = await binding.nextBatch(sink)) {
-                batches.push(recordBatchOf(schema, columns, batch, []));
+                batches.push(recordBatchOf(schema, columns, batch, words));
             }
         } catch (error) {
             close();
@@ -222,18 +212,20 @@ export async function generateToMemory(
         }
         await done;
         const table = batches.length === 0 ? new Table(schema) : new Table(batches);
-        return { table, name: request.kind === "tpch" ? request.table : "generated" };
+        return { table, name: request.kind === "table" ? request.table : "generated" };
     });
 }
 
-// About 1.5 million orders with four lines each, at scale 1.
-const tpchRows = { orders: 1_500_000, lineitem: 6_000_000 } as const;
+function expectedRows(request: GenerateRequest): number {
+    if (request.kind === "relation") return request.rows;
+    return Math.round(expectedTableRows(request, request.scale) / request.parts);
+}
 
 /** Calls onProgress ten times a second until stopped. */
 function watch(job: Job, request: GenerateRequest, run: RunRequest): (done: boolean) => void {
     const { onProgress } = run;
     if (onProgress === undefined) return () => undefined;
-    const total = request.kind === "tpch" ? Math.round(tpchRows[request.table] * request.scale) : request.rows;
+    const total = expectedRows(request);
     const started = performance.now();
     const report = (done: boolean): void => {
         const { rowsOut, bytesOut } = job.progress();

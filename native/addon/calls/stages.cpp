@@ -11,7 +11,7 @@
 #include "executor/cpu/partition.hpp"
 #include "executor/cpu/pipeline.hpp"
 #include "generate/relation_generator.hpp"
-#include "generate/tpch_generator.hpp"
+#include "generate/table_generator.hpp"
 
 namespace spillway::addon {
 
@@ -219,13 +219,37 @@ Napi::Value generate_call(const Napi::CallbackInfo& info) {
     });
 }
 
-Napi::Value generate_tpch_call(const Napi::CallbackInfo& info) {
+// A file gets the dictionaries before its rows.
+Napi::Value generate_table_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
-    const TpchSpec spec = decode_tpch(info[1]);
-    const StageSink sink(get_handle<SinkHandle>(info[2]));
+    const GeneratedTable table = decode_generated_table(info[1]);
+    const auto handle = get_handle<SinkHandle>(info[2]);
+    const StageSink sink(handle);
     return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
-        return generate_tpch(spec, job->engine->budget, job->control, rows);
+        MemoryBudget& budget = job->engine->budget;
+        if (handle->file != nullptr && table.spec.dictionary) {
+            const auto dictionaries = table_dictionaries(table.spec.table);
+            for (size_t i = 0; i < dictionaries.size(); ++i) {
+                const OutputBatch values = vocabulary_batch(*dictionaries[i], budget);
+                handle->file->writer().write_dictionary(table.dictionary_ids[i], values);
+            }
+        }
+        return generate_table(table.spec, budget, job->control, rows);
     });
+}
+
+Napi::Value generated_dictionaries_call(const Napi::CallbackInfo& info) {
+    const auto dictionaries = table_dictionaries(decode_benchmark_table(info[0], info[1]));
+    auto result = Napi::Array::New(info.Env(), dictionaries.size());
+    for (uint32_t i = 0; i < result.Length(); ++i) {
+        const Vocabulary& words = *dictionaries[i];
+        auto values = Napi::Array::New(info.Env(), words.size());
+        for (uint32_t word = 0; word < words.size(); ++word) {
+            values.Set(word, Napi::String::New(info.Env(), std::string(words[word])));
+        }
+        result.Set(i, values);
+    }
+    return result;
 }
 
 }  // namespace
@@ -243,7 +267,8 @@ void export_stage_calls(Napi::Object exports) {
     export_async<group_partitions_call>(exports, "groupPartitions");
     export_async<group_source_call>(exports, "groupSource");
     export_async<generate_call>(exports, "generate");
-    export_async<generate_tpch_call>(exports, "generateTpch");
+    export_async<generate_table_call>(exports, "generateTable");
+    export_sync<generated_dictionaries_call>(exports, "generatedDictionaries");
 }
 
 }  // namespace spillway::addon

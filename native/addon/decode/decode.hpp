@@ -65,7 +65,13 @@ void check_columns(const std::vector<TypePtr>& planned, const std::vector<TypePt
 void check_schedule(const std::vector<int32_t>& schedule, int32_t radix_bits);
 
 GenerateSpec decode_generate(const Napi::Value& value);
-TpchSpec decode_tpch(const Napi::Value& value);
+// A table of a benchmark, and the ids that its dictionaries have in a file: none where its text is plain.
+struct GeneratedTable {
+    TableSpec spec;
+    std::vector<int64_t> dictionary_ids;
+};
+GeneratedTable decode_generated_table(const Napi::Value& value);
+BenchmarkTable decode_benchmark_table(const Napi::Value& benchmark, const Napi::Value& table);
 
 // Limits of plan fields that only guard against nonsense; the planner stays far below.
 constexpr int32_t kWorkersMax = 4096;

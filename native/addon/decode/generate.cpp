@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "addon/decode/decode.hpp"
+#include "generate/table_generator.hpp"
 
 namespace spillway::addon {
 
@@ -36,6 +37,18 @@ GeneratedColumn decode_generated_column(const Field& field) {
     return column;
 }
 
+BenchmarkTable decode_table(const Field& benchmark, const Field& table) {
+    benchmark.one_of<bool>({{"tpch", true}});
+    return table.one_of<BenchmarkTable>({{"region", BenchmarkTable::kTpchRegion},
+                                         {"nation", BenchmarkTable::kTpchNation},
+                                         {"supplier", BenchmarkTable::kTpchSupplier},
+                                         {"customer", BenchmarkTable::kTpchCustomer},
+                                         {"part", BenchmarkTable::kTpchPart},
+                                         {"partsupp", BenchmarkTable::kTpchPartsupp},
+                                         {"orders", BenchmarkTable::kTpchOrders},
+                                         {"lineitem", BenchmarkTable::kTpchLineitem}});
+}
+
 }  // namespace
 
 GenerateSpec decode_generate(const Napi::Value& value) {
@@ -52,18 +65,31 @@ GenerateSpec decode_generate(const Napi::Value& value) {
     return spec;
 }
 
-TpchSpec decode_tpch(const Napi::Value& value) {
+GeneratedTable decode_generated_table(const Napi::Value& value) {
     Fields fields(value, "spec");
-    TpchSpec spec;
-    spec.table =
-        fields["table"].one_of<TpchTable>({{"orders", TpchTable::kOrders}, {"lineitem", TpchTable::kLineitem}});
+    GeneratedTable generated;
+    TableSpec& spec = generated.spec;
+    const Field benchmark = fields["benchmark"];
+    spec.table = decode_table(benchmark, fields["table"]);
     spec.scale = fields["scale"].number(0, kNumberMax);
     spec.seed = fields["seed"].bigint();
+    spec.part = fields["part"].integer(1, kSafeInteger);
+    spec.parts = fields["parts"].integer(1, kSafeInteger);
+    const Field ids = fields["dictionaryIds"];
+    for (const Field& id : ids.array()) generated.dictionary_ids.push_back(id.integer(0, kSafeInteger));
+    spec.dictionary = !generated.dictionary_ids.empty();
+    if (spec.dictionary && generated.dictionary_ids.size() != table_dictionaries(spec.table).size()) {
+        throw ids.error("one id for each column that has a dictionary, or none for plain text");
+    }
     spec.batch_rows = fields["batchRows"].integer(1, kSafeInteger);
     spec.workers = fields["workers"].int32(1, kWorkersMax);
     fields.finish();
     check_spec(spec);
-    return spec;
+    return generated;
+}
+
+BenchmarkTable decode_benchmark_table(const Napi::Value& benchmark, const Napi::Value& table) {
+    return decode_table(Field(benchmark, "benchmark"), Field(table, "table"));
 }
 
 }  // namespace spillway::addon

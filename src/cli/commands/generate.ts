@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import type { GenerateOptions, Relation, Runtime } from "../../index.js";
+import { benchmarkTables, type GenerateOptions, type Relation, type Runtime } from "../../index.js";
 import { defineCommand, defineCommandGroup, type ArgumentsOf, type CommandContext } from "../command.js";
 import { parseCount, parseNumber, parseSeed } from "../parse/numbers.js";
 import { otherFormatOf } from "../parse/output.js";
+import { parseList } from "../parse/lists.js";
+import { didYouMean } from "../parse/nearest.js";
 import { parsePayload } from "../parse/payload.js";
 import { progressFor } from "../render/progress.js";
 import { formatBytes, formatCount } from "../render/quantities.js";
@@ -13,7 +15,7 @@ import { openTarget } from "./generate-target.js";
 import { openCommandRuntime, runtimeOptions } from "./shared-options.js";
 
 const sharedPositionals = {
-    folder: { type: "string", demandOption: true, describe: "Folder for the two files; made if it is missing" }
+    folder: { type: "string", demandOption: true, describe: "Folder for the files; made if it is missing" }
 } as const;
 
 const sharedOptions = {
@@ -38,13 +40,28 @@ const relationOptions = {
     ...sharedOptions
 } as const;
 
-const tpchOptions = {
+const tableOptions = {
     scale: { type: "string", alias: "s", default: "1", describe: "1 = 1.5 M orders and about 6 M line items" },
+    tables: { type: "string", array: true, describe: "Only these tables, separated by commas (default: all)" },
+    part: { type: "string", describe: "Only this part of each table, counted from 1; needs --of" },
+    of: { type: "string", describe: "How many parts there are; together they are the tables" },
+    dictionary: {
+        type: "boolean",
+        default: false,
+        describe: "Dictionaries, not plain text, for columns with a closed list of texts"
+    },
     ...sharedOptions
 } as const;
 
 type SharedArguments = ArgumentsOf<typeof sharedPositionals, typeof sharedOptions>;
+type TableArguments = ArgumentsOf<typeof sharedPositionals, typeof tableOptions>;
 type RelationArguments = ArgumentsOf<typeof sharedPositionals, typeof relationOptions>;
+
+// What Runtime.generate() takes.
+const scaleMax = 1e6;
+const partsMax = 1_000_000;
+
+type Benchmark = keyof typeof benchmarkTables;
 
 interface GeneratedFile {
     file: string;
@@ -95,6 +112,46 @@ function relationFiles(args: RelationArguments): GeneratedFile[] {
     ];
 }
 
+/** `--part 2 --of 8`, or the whole. */
+function parsePart({ part, of }: TableArguments): { part: number; parts: number } {
+    if (part == null && of == null) return { part: 1, parts: 1 };
+    if (part == null || of == null) {
+        const [given, missing] = part == null ? ["of", "part"] : ["part", "of"];
+        throw new UsageError(`--${given} needs --${missing} beside it, such as --part 2 --of 8.`);
+    }
+    const parts = parseCount("of", of, 1, partsMax);
+    return { part: parseCount("part", part, 1, parts), parts };
+}
+
+/** "orders.arrow", or "orders.02-of-16.arrow": names of parts in the order of their rows. */
+function tableFile(table: string, part: number, parts: number): string {
+    if (parts === 1) return `${table}.arrow`;
+    return `${table}.${String(part).padStart(String(parts).length, "0")}-of-${parts}.arrow`;
+}
+
+function chosenTables(args: TableArguments, known: readonly string[]): string[] {
+    if (args.tables == null) return [...known];
+    const chosen = parseList("tables", args.tables);
+    const unknown = chosen.find((table) => !known.includes(table));
+    if (unknown == null) return chosen;
+    throw new UsageError(
+        `--tables names "${unknown}", which is none of ${known.join(", ")}${didYouMean(unknown, known)}`
+    );
+}
+
+function tableFiles(args: TableArguments, benchmark: Benchmark): GeneratedFile[] {
+    const scale = parseNumber("scale", args.scale, 0, scaleMax);
+    if (scale === 0)
+        throw new UsageError(`--scale needs a number above 0 and at most ${scaleMax}, not "${args.scale}".`);
+    const seed = parseSeed("seed", args.seed);
+    const { part, parts } = parsePart(args);
+    const { dictionary } = args;
+    return chosenTables(args, benchmarkTables[benchmark]).map((table) => ({
+        file: tableFile(table, part, parts),
+        options: { benchmark, table, scale, seed, dictionary, part, parts } as GenerateOptions
+    }));
+}
+
 async function generateFile(
     runtime: Runtime,
     file: GeneratedFile,
@@ -114,16 +171,16 @@ async function generateFile(
     }
 }
 
-/** Both files or, where nothing has been replaced, none: one of them alone is of no use. */
+/** All files or, where nothing has been replaced, none: a part of them is of no use. */
 async function generateAll(files: GeneratedFile[], args: SharedArguments, context: CommandContext): Promise<void> {
     if (args.folder === "-") {
         throw new UsageError(
-            "generate writes two files, which standard output cannot hold; name a folder (./- for one of that name)."
+            "generate writes several files, which standard output cannot hold; name a folder (./- for one of that name)."
         );
     }
     if (otherFormatOf(args.folder) !== null && !existsSync(args.folder)) {
         throw new UsageError(
-            `generate writes two Arrow files into a folder, but "${args.folder}" is named as a file of another ` +
+            `generate writes Arrow files into a folder, but "${args.folder}" is named as a file of another ` +
                 "format; name a folder."
         );
     }
@@ -168,20 +225,15 @@ const generateRelations = defineCommand({
 const generateTpch = defineCommand({
     usage: "tpch <folder>",
     synopsis: "generate tpch FOLDER [options]",
-    describe: "orders.arrow and lineitem.arrow like those of TPC-H",
-    examples: [["$0 generate tpch data --scale 10", "15 M orders and about 60 M line items"]],
+    describe: "The eight tables of TPC-H, an Arrow file each, with own random numbers and comments",
+    examples: [
+        ["$0 generate tpch data --scale 10", "15 M orders and about 60 M line items"],
+        ["$0 generate tpch data --tables orders,lineitem --part 2 --of 8", "An eighth of two tables"]
+    ],
     positionals: sharedPositionals,
-    options: tpchOptions,
+    options: tableOptions,
     remedies,
-    run: (args, context) => {
-        const scale = parseNumber("scale", args.scale, 0, 1e6);
-        const seed = parseSeed("seed", args.seed);
-        const files = (["orders", "lineitem"] as const).map((table) => ({
-            file: `${table}.arrow`,
-            options: { table, scale, seed }
-        }));
-        return generateAll(files, args, context);
-    }
+    run: (args, context) => generateAll(tableFiles(args, "tpch"), args, context)
 });
 
 export const generateCommand = defineCommandGroup({

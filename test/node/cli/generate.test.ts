@@ -2,6 +2,7 @@
 // What `generate` and `demo` do with folders and files, above all when something goes wrong.
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { tableFromIPC } from "apache-arrow";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { folderError } from "../../../src/cli/folders.js";
 import { Interruption } from "../../../src/cli/interruption.js";
@@ -115,5 +116,87 @@ describe("a run that ends in its second file", () => {
         const { code, stderr } = await relations("--overwrite");
         expect([code, readdirSync(folder)]).toEqual([1, ["right.arrow"]]);
         expect(stderr).toContain("OUTPUT_FAILED");
+    });
+});
+
+describe("tables of a benchmark", () => {
+    const tables = (...words: string[]) =>
+        command(["generate", "tpch", folder, "--scale", "0.001", "--threads", "1", "--memory", "64MiB", ...words]);
+    const bytesOf = (name: string) => readFileSync(join(folder, name));
+
+    test("are all written, each to its file", async () => {
+        const { code, stdout, stderr } = await tables("--json");
+        expect(code, stderr).toBe(0);
+        const files = ["region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem"];
+        const { files: written } = JSON.parse(stdout) as { files: { path: string; rows: number; bytes: number }[] };
+        expect(written.map(({ path }) => path)).toEqual(files.map((name) => join(folder, `${name}.arrow`)));
+        expect(written.slice(0, 7).map(({ rows }) => rows)).toEqual([5, 25, 10, 150, 200, 800, 1500]);
+        expect(readdirSync(folder).sort()).toEqual(files.map((name) => `${name}.arrow`).sort());
+    });
+
+    test("or only those that are named, as dictionaries where asked", async () => {
+        expect((await tables("--tables", "nation,part", "--tables", "region", "-q")).code).toBe(0);
+        expect(readdirSync(folder).sort()).toEqual(["nation.arrow", "part.arrow", "region.arrow"]);
+        const plain = tableFromIPC(bytesOf("part.arrow"));
+        expect((await tables("--tables", "part", "-q", "--dictionary", "--overwrite")).code).toBe(0);
+        const encoded = tableFromIPC(bytesOf("part.arrow"));
+        const typesOf = ({ schema }: typeof plain) => schema.fields.slice(2, 5).map(({ type }) => String(type));
+        expect([typesOf(plain), typesOf(encoded)]).toEqual([
+            ["Utf8", "Utf8", "Utf8"],
+            Array(3).fill("Dictionary<Int32, Utf8>")
+        ]);
+        expect([...encoded.getChild("p_type")!]).toEqual([...plain.getChild("p_type")!]);
+    });
+
+    test("in parts whose names are in the order of their rows", async () => {
+        const part = (number: number) =>
+            tables("--tables", "orders,lineitem,region", "-q", "--part", String(number), "--of", "12");
+        for (let number = 1; number <= 12; number++) expect((await part(number)).code).toBe(0);
+        const names = readdirSync(folder).sort();
+        expect(names).toHaveLength(36);
+        expect(names[1]).toBe("lineitem.02-of-12.arrow");
+        expect((await tables("-q")).code).toBe(0);
+        for (const table of ["orders", "lineitem", "region"]) {
+            const parts = names
+                .filter((name) => name.startsWith(`${table}.`))
+                .map((name) => tableFromIPC(bytesOf(name)));
+            const rows = parts.flatMap((made) => made.toArray().map(String));
+            expect(rows).toEqual(
+                tableFromIPC(bytesOf(`${table}.arrow`))
+                    .toArray()
+                    .map(String)
+            );
+        }
+    });
+
+    test.each([
+        [
+            ["--tables", "orders,lineitems"],
+            /--tables names "lineitems", which is none of region, .*; did you mean lineitem\?/
+        ],
+        [["--tables", "orders,orders"], /--tables names "orders" twice/],
+        [["--part", "2"], /--part needs --of beside it/],
+        [["--of", "2"], /--of needs --part beside it/],
+        [["--part", "3", "--of", "2"], /--part needs a whole number from 1 to 2, not "3"/],
+        [["--part", "0", "--of", "2"], /--part needs a whole number from 1 to 2, not "0"/],
+        [["--part", "1", "--of", "0"], /--of needs a whole number from 1 to 1000000, not "0"/],
+        [["--part", "1", "--of", "1000001"], /--of needs a whole number from 1 to 1000000/]
+    ])("are not written by %j", async (words, message) => {
+        const { code, stderr } = await tables(...words);
+        expect([code, existsSync(folder)]).toEqual([2, false]);
+        expect(stderr).toMatch(message);
+    });
+
+    test("of no size are refused", async () => {
+        const { code, stderr } = await command(["generate", "tpch", folder, "--scale", "0"]);
+        expect([code, existsSync(folder)]).toEqual([2, false]);
+        expect(stderr).toMatch(/--scale needs a number above 0/);
+    });
+
+    test("are all removed again where one fails", async () => {
+        mkdirSync(join(folder, "orders.arrow"), { recursive: true });
+        const { code, stderr } = await tables("--overwrite");
+        expect([code, readdirSync(folder)]).toEqual([1, ["orders.arrow"]]);
+        expect(stderr).toContain("partsupp.arrow was complete and is removed again.");
     });
 });

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the options of `generate` become, which are refused under which name, and which columns the others ask for.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { tableFromIPC } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import { checkGenerateOptions } from "../../../src/runtime/generate-options.js";
 import { generatedSchema } from "../../../src/runtime/generate.js";
 import { expectRefused } from "../../support/refused.js";
+import { repositoryRoot } from "../../support/source-tree.js";
 
 const key = {
     name: "key",
@@ -26,6 +30,8 @@ const relation = {
     payload: [{ name: "payload0", kind: "int", width: 8 }],
     batchRows: 0
 };
+
+const table = { kind: "table", benchmark: "tpch", seed: 1n, dictionary: false, part: 1, parts: 1, batchRows: 0 };
 
 const refused = (options: unknown, option: string, ...words: RegExp[]): void =>
     expectRefused(() => checkGenerateOptions(options), { option }, { words });
@@ -89,14 +95,26 @@ describe("options of a generated relation", () => {
 describe("options of a generated table", () => {
     test.each([
         [{ table: "orders", scale: 0.5 }, {}],
+        [{ benchmark: "tpch", table: "region", scale: 1, dictionary: true }, {}],
+        [{ table: "partsupp", scale: 1, part: 1 }, {}],
+        [{ table: "supplier", scale: 1, part: 3, parts: 3 }, {}],
+        [{ table: "nation", scale: 1, part: 1_000_000, parts: 1_000_000 }, {}],
         [{ table: "lineitem", scale: 0, seed: 3 }, { seed: 3n }],
         [{ table: "lineitem", scale: 1e6, batchRows: 2 ** 31 - 1 }, { batchRows: 2 ** 31 - 1 }]
     ])("%j", (options, more) => {
-        expect(checkGenerateOptions(options)).toEqual({ kind: "tpch", seed: 1n, batchRows: 0, ...options, ...more });
+        expect(checkGenerateOptions(options)).toEqual({ ...table, ...options, ...more });
     });
 
     test.each([
-        ["table", { table: "nation", scale: 1 }],
+        ["table", { table: "nations", scale: 1 }],
+        ["benchmark", { benchmark: "tpcds", table: "orders", scale: 1 }],
+        ["dictionary", { table: "orders", scale: 1, dictionary: 1 }],
+        ["part", { table: "orders", scale: 1, part: 2 }],
+        ["part", { table: "orders", scale: 1, part: 0, parts: 2 }],
+        ["part", { table: "orders", scale: 1, part: 3, parts: 2 }],
+        ["part", { table: "orders", scale: 1, parts: 2 }],
+        ["parts", { table: "orders", scale: 1, part: 1, parts: 0 }],
+        ["parts", { table: "orders", scale: 1, part: 1, parts: 1_000_001 }],
         ["table", { table: undefined, scale: 1 }],
         ["scale", { table: "orders" }],
         ["scale", { table: "orders", scale: -1 }],
@@ -214,6 +232,26 @@ describe("the schema of generated rows, none of which is null,", () => {
             ...["l_returnflag Utf8", "l_linestatus Utf8"],
             ...["l_shipdate Date32<DAY>", "l_commitdate Date32<DAY>", "l_receiptdate Date32<DAY>"],
             ...["l_shipinstruct Utf8", "l_shipmode Utf8", "l_comment Utf8"]
+        ]);
+    });
+
+    // The official tables have dictionaries.
+    test.each(["customer", "lineitem", "nation", "orders", "part", "partsupp"])("is that of TPC-H's %s", (table) => {
+        const official = tableFromIPC(readFileSync(join(repositoryRoot, `test/fixtures/tpch/${table}.arrow`))).schema;
+        const columns = official.fields.map(({ name, type }) => `${name} ${String(type as unknown)}`);
+        expect(columnsOf({ table, scale: 1, dictionary: true })).toEqual(columns);
+        expect(columnsOf({ table, scale: 1 })).toEqual(
+            columns.map((column) => column.replace("Dictionary<Int32, Utf8>", "Utf8"))
+        );
+    });
+
+    test("is that of the other tables of TPC-H", () => {
+        expect(columnsOf({ table: "region", scale: 1, dictionary: true })).toEqual([
+            ...["r_regionkey Int32", "r_name Dictionary<Int32, Utf8>", "r_comment Utf8"]
+        ]);
+        expect(columnsOf({ table: "supplier", scale: 1, dictionary: true })).toEqual([
+            ...["s_suppkey Int64", "s_name Utf8", "s_address Utf8", "s_nationkey Int32", "s_phone Utf8"],
+            ...["s_acctbal Decimal[15e+2]", "s_comment Utf8"]
         ]);
     });
 });

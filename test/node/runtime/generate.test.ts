@@ -33,7 +33,7 @@ function generating(overrides: Overrides = {}, { threads = 8, limitBytes = 2 ** 
         return handle;
     };
     const engineMemory = () => ({ limitBytes, usedBytes: 0, peakBytes: 0, relationBytes: 0 });
-    const fakes = { generate: noted, generateTpch: noted, createQueueSink: sink, createFileSink: sink, engineMemory };
+    const fakes = { generate: noted, generateTable: noted, createQueueSink: sink, createFileSink: sink, engineMemory };
     const parts = fakeRuntime({ ...fakes, ...overrides }, {}, { threads });
     const toFile = (request: Parameters<typeof generateToFile>[1], run = {}) =>
         generateToFile(parts.runner, request, "/tmp/never.arrow", run);
@@ -70,11 +70,13 @@ describe("batches and workers", () => {
 
     test.each([
         ["orders", 2 ** 16, 12 * 140 * 2 ** 16],
-        ["lineitem", 2 ** 15, 12 * 180 * 2 ** 15]
+        ["lineitem", 2 ** 15, 12 * 180 * 2 ** 15],
+        ["nation", 2 ** 16, 12 * 100 * 2 ** 16]
     ])("for %s", async (table, batchRows, batchBytes) => {
         const { sinks, specs, toFile } = generating({}, { threads: 2, limitBytes: 320 * mebibyte });
-        await toFile(checkGenerateOptions({ table, scale: 2, seed: 3 }));
-        expect(specs).toEqual([{ table, scale: 2, seed: 3n, batchRows, workers: 2 }]);
+        await toFile(checkGenerateOptions({ table, scale: 2, seed: 3, part: 2, parts: 3 }));
+        const sizes = { scale: 2, seed: 3n, part: 2, parts: 3, batchRows, workers: 2 };
+        expect(specs).toEqual([{ benchmark: "tpch", table, ...sizes, dictionaryIds: [] }]);
         expect(sinks).toMatchObject([{ batchBytes }]);
     });
 
@@ -163,6 +165,21 @@ describe("into memory", () => {
         expect([name, table.numRows, table.numCols]).toEqual(["orders", 0, 9]);
     });
 
+    test("has the dictionaries of a table of a benchmark", async () => {
+        const asked: unknown[] = [];
+        const generatedDictionaries = (...names: string[]): string[][] => {
+            asked.push(names);
+            return [["ab", "c"]];
+        };
+        const { fake, runner, specs } = generating({ generatedDictionaries });
+        fake.batches = [];
+        const request = checkGenerateOptions({ table: "customer", scale: 1, dictionary: true });
+        const { table } = await generateToMemory(runner, request);
+        expect(asked).toEqual([["tpch", "customer"]]);
+        expect(specs).toMatchObject([{ dictionaryIds: [0] }]);
+        expect(String(table.schema.fields[6])).toBe("c_mktsegment: Dictionary<Int32, Utf8>");
+    });
+
     test("ends with the error of a stage that has not begun, though its queue has no end", async () => {
         let end: (batch: null) => void = () => undefined;
         const { fake, runner } = generating({
@@ -210,7 +227,7 @@ describe("progress of a file", () => {
         let now = 0;
         const { toFile } = generating({
             generate: () => running,
-            generateTpch: () => running,
+            generateTable: () => running,
             jobProgress: () => ({ rowsOut: (now = left.shift() ?? now), bytesOut: 8 * now })
         });
         let end = (_: Promise<number> | number): void => undefined;
@@ -248,6 +265,8 @@ describe("progress of a file", () => {
     test.each([
         [{ table: "orders", scale: 0.001 }, 1500],
         [{ table: "lineitem", scale: 0.0000011 }, 7],
+        [{ table: "lineitem", scale: 1, part: 2, parts: 8 }, 750_000],
+        [{ table: "region", scale: 100 }, 5],
         [{ rows: 0 }, 0]
     ])("knows about how many rows come of %j", async (options, totalRows) => {
         const { seen } = await told(options, [0], undefined);
