@@ -26,14 +26,14 @@ class BatchWriter {
         if (counted_ >= static_cast<uint64_t>(batch_size_.rows)) report_count();
     }
 
-    // Adds so many rows. length(column, i): bytes of row i's value in a column whose values differ in length;
-    // gather(column, builder, begin, count): appends those rows of the column.
-    template <class Length, class Gather>
-    void append(int64_t rows, Length&& length, Gather&& gather) {
+    // Adds so many rows. bytes(column, begin, count): what values of these rows take in a column where they differ in
+    // length; gather(column, builder, begin, count): appends these rows of the column.
+    template <class ValueBytes, class Gather>
+    void append(int64_t rows, ValueBytes&& bytes, Gather&& gather) {
         for (int64_t done = 0; done < rows;) {
             if (memory_ == nullptr) memory_ = begin_batch(builders_, budget_);
             const int64_t most = std::min({rows - done, batch_size_.rows - buffered_rows_, kStepRows});
-            const int64_t step = var_columns_.empty() ? most : rows_with_room(done, most, length);
+            const int64_t step = var_columns_.empty() ? most : rows_with_room(done, most, bytes);
             for (size_t i = 0; i < builders_.size(); ++i) gather(i, builders_[i], done, step);
             rows_ += static_cast<uint64_t>(step);
             buffered_rows_ += step;
@@ -56,29 +56,31 @@ class BatchWriter {
 
     // How many of the rows the batch has room and gets memory for: a column whose buffer doubled may have taken what
     // another one needs. 0: the batch ends here. Throws when there is no memory for a single row.
-    template <class Length>
-    int64_t rows_with_room(int64_t begin, int64_t count, Length&& length) {
-        for (int64_t step = rows_that_fit(begin, count, length);;) {
+    template <class ValueBytes>
+    int64_t rows_with_room(int64_t begin, int64_t count, ValueBytes&& bytes) {
+        for (int64_t step = rows_that_fit(begin, count, bytes);;) {
             if (reserve(step)) return step;
             if (buffered_rows_ > 0) return 0;
-            step = rows_that_fit(begin, step / 2, length);
+            step = rows_that_fit(begin, step / 2, bytes);
         }
     }
 
     // How many of the rows the batch has room for, and what their values take; none when it is full, but one at least
     // when it is empty.
-    template <class Length>
-    int64_t rows_that_fit(int64_t begin, int64_t count, Length&& length) {
+    template <class ValueBytes>
+    int64_t rows_that_fit(int64_t begin, int64_t count, ValueBytes&& value_bytes) {
         const uint64_t buffered = buffered_bytes();
         const uint64_t room = batch_size_.bytes > buffered ? batch_size_.bytes - buffered : 0;
+        const auto bytes_of = [&](int64_t first, int64_t rows, uint64_t VarColumn::*sum) {
+            uint64_t bytes = static_cast<uint64_t>(rows) * fixed_row_bytes_;
+            for (VarColumn& var : var_columns_) bytes += var.*sum = value_bytes(var.column, first, rows);
+            return bytes;
+        };
+        if (bytes_of(begin, count, &VarColumn::step_bytes) <= room) return count;
         for (VarColumn& var : var_columns_) var.step_bytes = 0;
         uint64_t bytes = 0;
         for (int64_t i = 0; i < count; ++i) {
-            bytes += fixed_row_bytes_;
-            for (VarColumn& var : var_columns_) {
-                var.row_bytes = length(var.column, begin + i);
-                bytes += var.row_bytes;
-            }
+            bytes += bytes_of(begin + i, 1, &VarColumn::row_bytes);
             const bool fits = bytes <= room;
             if (!fits && i + buffered_rows_ > 0) return i;
             for (VarColumn& var : var_columns_) var.step_bytes += var.row_bytes;

@@ -61,12 +61,11 @@ void ResultWriter::append(const uint8_t* const* build_rows, const uint8_t* const
         const auto field = static_cast<size_t>(of_probe ? output.probe_field : output.build_field);
         return Place{of_probe ? probe_rows : build_rows, layout, layout.fields[field]};
     };
-    const auto length = [&](size_t column, int64_t i) -> uint64_t {
+    const auto value_bytes = [&](size_t column, int64_t begin, int64_t rows) {
         const Place from = place(column);
-        if (from.rows == nullptr || from.rows[i] == nullptr) return 0;
-        return var_ref(from.rows[i], from.field.offset).length;
+        return from.rows == nullptr ? 0 : string_bytes(from.field, from.rows + begin, rows);
     };
-    batches_.append(count, length, [&](size_t column, ColumnBuilder& builder, int64_t begin, int64_t rows) {
+    batches_.append(count, value_bytes, [&](size_t column, ColumnBuilder& builder, int64_t begin, int64_t rows) {
         const Place from = place(column);
         const bool absent = from.rows == nullptr;
         builder.append(from.field, from.layout, absent ? kAbsent.data() : from.rows + begin, rows, absent);

@@ -3,8 +3,6 @@
 
 #include <utility>
 
-#include "cpu/row/key_normalizer.hpp"
-
 namespace spillway {
 
 namespace {
@@ -35,16 +33,12 @@ VectorWriter::VectorWriter(std::vector<VectorColumn> outputs, MemoryBudget& budg
 void VectorWriter::append(const RowVector& rows, const std::vector<ColumnView>& source) {
     if (counting()) return batches_.count(static_cast<uint64_t>(rows.rows));
     const std::vector<ColumnView>& views = gather_.gather(rows, source);
-    const auto length = [&](size_t column, int64_t i) -> uint64_t {
+    const auto value_bytes = [&](size_t column, int64_t begin, int64_t count) {
         const VectorColumn& output = outputs_[column];
-        if (output.join < 0) {
-            const ColumnView& view = views[gathered_[column]];
-            return view.is_valid(i) ? byte_string(view, i).length : 0;
-        }
-        const uint8_t* row = rows.build_rows[static_cast<size_t>(output.join)][i];
-        return row == nullptr ? 0 : var_ref(row, output.field->offset).length;
+        if (output.join < 0) return string_bytes(views[gathered_[column]], begin, count);
+        return string_bytes(*output.field, rows.build_rows[static_cast<size_t>(output.join)] + begin, count);
     };
-    batches_.append(rows.rows, length, [&](size_t column, ColumnBuilder& builder, int64_t begin, int64_t count) {
+    batches_.append(rows.rows, value_bytes, [&](size_t column, ColumnBuilder& builder, int64_t begin, int64_t count) {
         const VectorColumn& output = outputs_[column];
         if (output.join < 0) {
             builder.append_view(views[gathered_[column]], begin, count);

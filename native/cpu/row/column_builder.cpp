@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/mix_kernels.hpp"
+#include "base/short_copy.hpp"
 #include "cpu/row/key_normalizer.hpp"
 #include "cpu/row/strided_copy.hpp"
 
@@ -28,6 +29,11 @@ TypePtr output_type(TypePtr type) {
 
 uint64_t padded(uint64_t bytes) {
     return BatchMemory::padded(bytes);
+}
+
+// Do the strings lie one behind the other, with nothing in between?
+bool lie_together(const ColumnView& view) {
+    return view.type->layout == Layout::kBinary && view.validity == nullptr;
 }
 
 // Arrow asks for 64-byte padding; zeroed so that files never carry stale memory.
@@ -206,14 +212,18 @@ void ColumnBuilder::append_bytes_field(const RowField& field, const RowLayout& l
                                        int64_t count) {
     uint64_t total = 0;
     for (int64_t i = 0; i < count; ++i) {
-        if (rows[i] != nullptr) total += var_ref(rows[i], field.offset).length;
+        if (rows[i] == nullptr) continue;
+        const VarRef ref = var_ref(rows[i], field.offset);
+        // Rows are mostly in the cache by now, their strings lie elsewhere.
+        __builtin_prefetch(rows[i] + field.offset + ref.distance);
+        total += ref.length;
     }
     reserve_bytes(total);
     uint64_t end = data_.size();
     for (int64_t i = 0; i < count; ++i) {
         if (rows[i] != nullptr) {
             const VarRef ref = var_ref(rows[i], field.offset);
-            if (ref.length > 0) std::memcpy(data_.data() + end, rows[i] + field.offset + ref.distance, ref.length);
+            copy_short(data_.data() + end, rows[i] + field.offset + ref.distance, ref.length);
             end += ref.length;
         }
         write_offset(length_ + i + 1, end);
@@ -270,17 +280,26 @@ void ColumnBuilder::append_view(const ColumnView& view, int64_t begin, int64_t c
 }
 
 void ColumnBuilder::append_strings(const ColumnView& view, int64_t begin, int64_t count) {
-    const auto string = [&](int64_t i) -> ByteString {
-        return view.is_valid(begin + i) ? byte_string(view, begin + i) : ByteString{nullptr, 0};
-    };
-    uint64_t total = 0;
-    for (int64_t i = 0; i < count; ++i) total += string(i).length;
-    reserve_bytes(total);
+    reserve_bytes(string_bytes(view, begin, count));
     uint64_t end = data_.size();
+    if (lie_together(view)) {
+        const ByteString first = byte_string(view, begin);
+        for (int64_t i = 0; i < count; ++i) {
+            const ByteString value = byte_string(view, begin + i);
+            const auto past = static_cast<uint64_t>(value.bytes - first.bytes) + value.length;
+            write_offset(length_ + i + 1, end + past);
+        }
+        const uint64_t bytes = string_bytes(view, begin, count);
+        if (bytes > 0) std::memcpy(data_.data() + end, first.bytes, bytes);
+        data_.set_size(end + bytes);
+        return;
+    }
     for (int64_t i = 0; i < count; ++i) {
-        const ByteString value = string(i);
-        if (value.length > 0) std::memcpy(data_.data() + end, value.bytes, value.length);
-        end += value.length;
+        if (view.is_valid(begin + i)) {
+            const ByteString value = byte_string(view, begin + i);
+            copy_short(data_.data() + end, value.bytes, value.length);
+            end += value.length;
+        }
         write_offset(length_ + i + 1, end);
     }
     data_.set_size(end);
@@ -359,6 +378,23 @@ OutputBatch finish_batch(std::vector<ColumnBuilder>& builders, std::unique_ptr<B
     for (ColumnBuilder& builder : builders) batch.columns.push_back(builder.finish());
     batch.memory = memory->take_block();
     return batch;
+}
+
+uint64_t string_bytes(const RowField& field, const uint8_t* const* rows, int64_t count) {
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < count; ++i) bytes += rows[i] == nullptr ? 0 : var_ref(rows[i], field.offset).length;
+    return bytes;
+}
+
+uint64_t string_bytes(const ColumnView& view, int64_t begin, int64_t count) {
+    if (count == 0) return 0;
+    if (lie_together(view)) {
+        const ByteString last = byte_string(view, begin + count - 1);
+        return static_cast<uint64_t>(last.bytes - byte_string(view, begin).bytes) + last.length;
+    }
+    uint64_t bytes = 0;
+    for (int64_t i = begin; i < begin + count; ++i) bytes += view.is_valid(i) ? byte_string(view, i).length : 0;
+    return bytes;
 }
 
 bool wide_keys_equal(const RowLayout& a_layout, const uint8_t* a, const RowLayout& b_layout, const uint8_t* b) {

@@ -86,6 +86,10 @@ inline VarRef var_ref(const uint8_t* row, uint32_t offset) {
 inline const uint8_t* var_bytes(const uint8_t* row, uint32_t offset) {
     return row + offset + var_ref(row, offset).distance;
 }
+// Bytes that all VarRefs of one field refer to; nullptr is a row without any.
+uint64_t string_bytes(const RowField& field, const uint8_t* const* rows, int64_t count);
+// Bytes of the strings of these rows, without those of NULLs.
+uint64_t string_bytes(const ColumnView& view, int64_t begin, int64_t count);
 // Are the keys of two rows of layouts with the same key area equal? Only for rows whose first words are equal.
 bool wide_keys_equal(const RowLayout& a_layout, const uint8_t* a, const RowLayout& b_layout, const uint8_t* b);
 

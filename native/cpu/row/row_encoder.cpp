@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/mix_kernels.hpp"
+#include "base/short_copy.hpp"
 #include "cpu/row/nested_codec.hpp"
 #include "cpu/row/strided_copy.hpp"
 
@@ -332,7 +333,7 @@ void place_row(const EncodedRows& encoded, int64_t i, uint8_t* row, uint8_t* hea
         VarRef ref;
         std::memcpy(&ref, slot, sizeof ref);
         if (ref.length == 0) continue;
-        std::memcpy(heap, encoded.var_pointers[f * encoded.var_stride + i], ref.length);
+        copy_short(heap, encoded.var_pointers[f * encoded.var_stride + i], ref.length);
         ref.distance = static_cast<uint32_t>(heap - slot);
         std::memcpy(slot, &ref, sizeof ref);
         heap += ref.length;
