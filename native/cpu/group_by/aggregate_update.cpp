@@ -4,6 +4,8 @@
 #include "base/hash.hpp"
 #include "cpu/group_by/aggregate.hpp"
 #include "cpu/group_by/aggregate_state.hpp"
+#include "cpu/row/key_normalizer.hpp"
+#include "cpu/row/nested_codec.hpp"
 
 namespace spillway {
 
@@ -160,32 +162,61 @@ class BlockUpdate {
         }
     }
 
-    // Keeps a copy; a slot of the arena is used again when the value fits, and grows by half otherwise, so that
-    // replaced values waste at most three times the last.
-    void keep_bytes(BytesState& state, const uint8_t* bytes, uint64_t length) {
+    // Byte strings of one field of the block: of its rows, or of a view.
+    struct Bytes {
+        RowBlock::Var var{};
+        const ColumnView* view = nullptr;
+        int64_t begin = 0;
+        bool nested = false;
+    };
+    Bytes bytes_of(const AggregatePlan& aggregate) const {
+        if (block_.columns == nullptr) return {block_.var(aggregate.field->offset)};
+        const ColumnView& view = (*block_.columns->views)[static_cast<size_t>(aggregate.view)];
+        return {{}, &view, block_.columns->begin, aggregate.field->kind == FieldKind::kNested};
+    }
+    ByteString value_at(const Bytes& bytes, int32_t row) const {
+        if (bytes.view != nullptr) return byte_string(*bytes.view, bytes.begin + row);
+        return {block_.bytes(bytes.var, row), block_.length(bytes.var, row)};
+    }
+
+    // A slot of the arena is used again when the value fits, and grows by half otherwise, so that replaced values
+    // waste at most three times the last.
+    uint8_t* make_room(BytesState& state, uint64_t length) {
         if (length > state.capacity) {
             const uint64_t capacity = state.capacity == 0 ? length : std::max(length, state.capacity * 3 / 2);
             state.bytes = arena_.allocate(capacity);
             state.capacity = capacity;
         }
-        if (length > 0) std::memcpy(state.bytes, bytes, length);
         state.length = length;
+        return state.bytes;
+    }
+
+    void keep_bytes(BytesState& state, ByteString value) {
+        uint8_t* room = make_room(state, value.length);
+        if (value.length > 0) std::memcpy(room, value.bytes, value.length);
+    }
+
+    void keep_value(BytesState& state, const Bytes& bytes, int32_t row) {
+        if (!bytes.nested) return keep_bytes(state, value_at(bytes, row));
+        const int64_t at = bytes.begin + row;
+        const uint64_t length = encoded_bytes(*bytes.view, at, arena_.budget());
+        uint8_t* room = make_room(state, length);
+        if (length > 0) encode_value(*bytes.view, at, room);
     }
 
     void choose_bytes(const AggregatePlan& aggregate) {
         const bool min = aggregate.state == StateKind::kMinBytes;
-        const RowBlock::Var var = block_.var(aggregate.field->offset);
+        const Bytes bytes = bytes_of(aggregate);
         for (int32_t i = 0; i < gather_.count(); ++i) {
             uint8_t* record = gather_.records()[i];
             auto& state = *state_at<BytesState>(record, aggregate);
             uint8_t& has_value = record[aggregate.flag_offset];
-            const uint8_t* bytes = block_.bytes(var, gather_.row(i));
-            const uint64_t length = block_.length(var, gather_.row(i));
+            const ByteString value = value_at(bytes, gather_.row(i));
             if (has_value != 0) {
-                const int order = compare_bytes(bytes, length, state.bytes, state.length);
+                const int order = compare_bytes(value.bytes, value.length, state.bytes, state.length);
                 if (min ? order >= 0 : order <= 0) continue;
             }
-            keep_bytes(state, bytes, length);
+            keep_bytes(state, value);
             has_value = 1;
         }
     }
@@ -200,40 +231,63 @@ class BlockUpdate {
     }
 
     void any_bytes(const AggregatePlan& aggregate) {
-        const RowBlock::Var var = block_.var(aggregate.field->offset);
+        const Bytes bytes = bytes_of(aggregate);
         for (int32_t i = 0; i < gather_.count(); ++i) {
             uint8_t* record = gather_.records()[i];
             if (record[aggregate.flag_offset] != 0) continue;
-            const int32_t row = gather_.row(i);
-            keep_bytes(*state_at<BytesState>(record, aggregate), block_.bytes(var, row), block_.length(var, row));
+            keep_value(*state_at<BytesState>(record, aggregate), bytes, gather_.row(i));
             record[aggregate.flag_offset] = 1;
         }
     }
 
     // The value of the smallest row number, NULL included: the same whatever the workers' order.
     void first(const AggregatePlan& aggregate) {
-        const RowField& field = *aggregate.field;
-        const bool bytes = aggregate.state == StateKind::kFirstBytes;
-        const RowBlock::Var var = bytes ? block_.var(field.offset) : RowBlock::Var{};
+        const bool bytes_state = aggregate.state == StateKind::kFirstBytes;
+        const Bytes bytes = bytes_state ? bytes_of(aggregate) : Bytes{};
         for (int32_t i = 0; i < block_.count; ++i) {
-            const uint8_t* row = block_.rows[i];
             uint8_t* record = block_.records[i];
             uint64_t& first_row = *state_at<uint64_t>(record, aggregate);
-            const uint64_t row_number = load_word(row + plan_.row_number_offset);
+            const uint64_t row_number = number_of_row(i);
             if (row_number >= first_row) continue;
             first_row = row_number;
-            const bool valid = !field_is_null(field, plan_.layout, row);
+            const bool valid = is_valid(aggregate, i);
             record[aggregate.flag_offset] = valid ? 1 : 0;
             if (!valid) continue;
-            if (bytes) {
-                keep_bytes(state_at<FirstBytesState>(record, aggregate)->value, block_.bytes(var, i),
-                           block_.length(var, i));
-            } else if (field.in_key_word) {
-                const uint64_t value = unmix64(load_word(row)) >> field.key_shift;
-                std::memcpy(&first_row + 1, &value, aggregate.value_bytes);
+            if (bytes_state) {
+                keep_value(state_at<FirstBytesState>(record, aggregate)->value, bytes, i);
             } else {
-                std::memcpy(&first_row + 1, row + field.offset, aggregate.value_bytes);
+                copy_fixed(aggregate, i, &first_row + 1);
             }
+        }
+    }
+
+    uint64_t number_of_row(int32_t i) const {
+        if (block_.columns != nullptr) return block_.columns->first_row_number + static_cast<uint64_t>(i);
+        return load_word(block_.rows[i] + plan_.row_number_offset);
+    }
+
+    bool is_valid(const AggregatePlan& aggregate, int32_t i) const {
+        if (block_.columns == nullptr) return !field_is_null(*aggregate.field, plan_.layout, block_.rows[i]);
+        const ColumnView& view = (*block_.columns->views)[static_cast<size_t>(aggregate.view)];
+        return view.is_valid(block_.columns->begin + i);
+    }
+
+    void copy_fixed(const AggregatePlan& aggregate, int32_t i, void* to) const {
+        const RowField& field = *aggregate.field;
+        if (block_.columns != nullptr) {
+            const ColumnView& view = (*block_.columns->views)[static_cast<size_t>(aggregate.view)];
+            const int64_t row = block_.columns->begin + i;
+            if (view.type->layout == Layout::kBool) {
+                const auto value = static_cast<uint8_t>(get_bit(view.data, view.data_bit + row));
+                std::memcpy(to, &value, 1);
+            } else {
+                std::memcpy(to, view.data + row * aggregate.value_bytes, aggregate.value_bytes);
+            }
+        } else if (field.in_key_word) {
+            const uint64_t value = unmix64(load_word(block_.rows[i])) >> field.key_shift;
+            std::memcpy(to, &value, aggregate.value_bytes);
+        } else {
+            std::memcpy(to, block_.rows[i] + field.offset, aggregate.value_bytes);
         }
     }
 
@@ -249,6 +303,13 @@ void update_states(const GroupPlan& plan, const RowBlock& block, FieldGather& ga
     gather.start(block);
     BlockUpdate update(plan, block, gather, arena);
     for (const AggregatePlan& aggregate : plan.aggregates) update.run(aggregate);
+}
+
+void update_states(const GroupPlan& plan, const std::vector<const AggregatePlan*>& aggregates, const RowBlock& block,
+                   FieldGather& gather, ByteArena& arena) {
+    gather.start(block);
+    BlockUpdate update(plan, block, gather, arena);
+    for (const AggregatePlan* aggregate : aggregates) update.run(*aggregate);
 }
 
 }  // namespace spillway

@@ -28,7 +28,10 @@ class FieldGather {
     const uint64_t* numbers(NumberKind kind);
 
   private:
+    void select_of_rows(const AggregatePlan& aggregate);
+    void select_of_column(const AggregatePlan& aggregate);
     void compact(const RowField& field);
+    void compact(const ColumnView& view, int64_t begin);
     void extract_from_key_word(const RowField& field);
     void decode(const AggregatePlan& aggregate);
     template <class T, class To>
@@ -37,6 +40,8 @@ class FieldGather {
     const RowBlock* block_ = nullptr;
     const RowField* field_ = nullptr;
     const uint8_t* decode_ = nullptr;
+    const uint8_t* first_ = nullptr;  // value of the block's row 0 where values lie side by side in a column
+    bool located_ = false;            // addresses_ are filled although they do
     bool loaded_ = false;
     bool compacted_ = false;
     int32_t count_ = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/group_by/group_plan.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/checked_size.hpp"
@@ -222,6 +223,33 @@ std::vector<uint8_t> GroupPlan::empty_record() const {
     std::vector<uint8_t> record(states_offset, 0);
     record.insert(record.end(), empty_states.begin(), empty_states.end());
     return record;
+}
+
+std::unique_ptr<const GroupPlan> GroupPlan::of_columns(const Columns& input, const GroupBySpec& spec,
+                                                       MemoryBudget& budget, bool with_aggregates) {
+    const PartitionSpec& partition = input.partition;
+    std::vector<int32_t> carried;
+    std::vector<int32_t> key_fields;
+    for (int32_t field : spec.key_fields) {
+        const int32_t column = partition.carry[static_cast<size_t>(field)];
+        const auto known = std::find(carried.begin(), carried.end(), column);
+        key_fields.push_back(static_cast<int32_t>(known - carried.begin()));
+        if (known == carried.end()) carried.push_back(column);
+    }
+    auto plan = std::make_unique<GroupPlan>();
+    plan->value_layout = RowLayout::make(input.columns, partition.keys, partition.carry, input.null_keys);
+    plan->layout = RowLayout::make(input.columns, partition.keys, carried, input.null_keys);
+    plan->probe_layout = RowLayout::make(input.columns, partition.keys, {}, input.null_keys);
+    plan->hash_mask = spec.hash_mask;
+    PlanMaker maker(*plan, budget);
+    maker.place_keys(key_fields);
+    maker.place_states(with_aggregates ? spec.aggregates : std::vector<AggregateSpec>{}, plan->value_layout);
+    for (AggregatePlan& aggregate : plan->aggregates) {
+        if (aggregate.field == nullptr) continue;
+        const auto view = std::find(input.views.begin(), input.views.end(), aggregate.field->column);
+        aggregate.view = static_cast<int32_t>(view - input.views.begin());
+    }
+    return plan;
 }
 
 std::unique_ptr<const GroupPlan> GroupPlan::make(const RowLayout& layout, const GroupBySpec& spec, MemoryBudget& budget,

@@ -47,6 +47,7 @@ struct AggregatePlan {
     TypePtr result_type;
     int32_t decimal_scale = 0;
     std::string column;  // for messages
+    int32_t view = -1;   // GroupPlan::of_columns(): which of the views has the values
 };
 
 // One group in memory, a "record": [key word or hash][key area][byte-string keys as KeyBytes][key fields that the key
@@ -78,7 +79,9 @@ struct GroupPlan {
         int32_t var_slot = -1;  // index into var_copies
     };
 
-    RowLayout layout;  // of the input rows
+    RowLayout layout;        // of the input rows; of_columns(): of the rows that make groups, which hold keys only
+    RowLayout probe_layout;  // of_columns(): of the rows that are looked up: the key area of `layout` and no fields
+    RowLayout value_layout;  // of_columns(): fields of the aggregates, for their kinds and types
     uint64_t hash_mask = ~0ULL;
     uint32_t record_bytes = 0;
     uint32_t states_offset = 0;
@@ -99,6 +102,19 @@ struct GroupPlan {
     // with_aggregates false: only the groups are wanted. The result refers to `layout` by value and to dictionaries.
     static std::unique_ptr<const GroupPlan> make(const RowLayout& layout, const GroupBySpec& spec, MemoryBudget& budget,
                                                  bool with_aggregates);
+    // Rows whose values stay in columns: those that `views` lists, of the types `columns`.
+    struct Columns {
+        const std::vector<TypePtr>& columns;
+        const PartitionSpec& partition;
+        NullKeys null_keys;
+        const std::vector<int32_t>& views;
+    };
+    static std::unique_ptr<const GroupPlan> of_columns(const Columns& input, const GroupBySpec& spec,
+                                                       MemoryBudget& budget, bool with_aggregates);
+    // Does a new group keep more of its first row than the key area?
+    bool keeps_fields() const {
+        return copies.size() > 1 || var_copies.size() > compared_vars || !null_bits.empty() || !float_keys.empty();
+    }
     // The one group of a group-by without keys when there is no row.
     std::vector<uint8_t> empty_record() const;
     bool wide_keys() const { return layout.mode != KeyMode::kWord; }

@@ -89,6 +89,22 @@ void GroupTable::find_or_insert(RowBlock& block) {
     plan_.wide_keys() ? find_or_insert_block<true>(block) : find_or_insert_block<false>(block);
 }
 
+uint8_t* GroupTable::find_or_insert_row(const RowBlock& block, int32_t i) {
+    if (index_.capacity() == 0) index_.reset(first_capacity_);
+    std::vector<RowBlock::Var> vars;
+    for (size_t k = 0; k < plan_.compared_vars; ++k) vars.push_back(block.var(plan_.var_copies[k].from));
+    const uint64_t word = load_word(block.rows[i]);
+    uint8_t* record = index_.find(word, [&](const uint8_t* known) {
+        return load_word(known) == word &&
+               (!plan_.wide_keys() || wide_key_equals_record(plan_, block, i, vars.data(), known));
+    });
+    if (record == nullptr) {
+        record = make_record(block, i);
+        index_record(word, record);
+    }
+    return record;
+}
+
 template <bool kWide>
 void GroupTable::find_or_insert_block(RowBlock& block) {
     if (index_.wants_prefetch()) {
@@ -99,7 +115,7 @@ void GroupTable::find_or_insert_block(RowBlock& block) {
     }
     std::vector<RowBlock::Var> vars;
     if constexpr (kWide) {
-        for (const GroupPlan::Copy& copy : plan_.var_copies) vars.push_back(block.var(copy.from));
+        for (size_t k = 0; k < plan_.compared_vars; ++k) vars.push_back(block.var(plan_.var_copies[k].from));
     }
     uint8_t* previous = nullptr;
     uint64_t previous_word = 0;
@@ -129,8 +145,23 @@ void GroupTable::find_or_insert_block(RowBlock& block) {
 
 uint8_t* GroupTable::make_record(const RowBlock& block, int32_t i) {
     uint8_t* record = next_record();
+    std::memcpy(record, block.rows[i], plan_.layout.key_end);
+    for (size_t k = 0; k < plan_.compared_vars; ++k) copy_var(block, i, plan_.var_copies[k], record);
+    if (!plan_.keeps_fields()) return record;
+    if (block.columns == nullptr) {
+        complete(block, i, record);
+    } else {
+        new_records_.push_back({i, record});
+    }
+    return record;
+}
+
+void GroupTable::complete(const RowBlock& block, int32_t i, uint8_t* record) {
     const uint8_t* row = block.rows[i];
-    for (const GroupPlan::Copy& copy : plan_.copies) std::memcpy(record + copy.to, row + copy.from, copy.bytes);
+    for (size_t k = 1; k < plan_.copies.size(); ++k) {  // the first is the key area
+        const GroupPlan::Copy& copy = plan_.copies[k];
+        std::memcpy(record + copy.to, row + copy.from, copy.bytes);
+    }
     for (const GroupPlan::FloatKey& key : plan_.float_keys) {
         const NumberKind kind = key.width == 8   ? NumberKind::kF64
                                 : key.width == 4 ? NumberKind::kF32
@@ -138,16 +169,8 @@ uint8_t* GroupTable::make_record(const RowBlock& block, int32_t i) {
         uint8_t* at = record + key.offset;
         store_order_word(kind, order_word_of_number(kind, load_number(kind, at)), at, key.width);
     }
-    for (const GroupPlan::Copy& copy : plan_.var_copies) {
-        const RowBlock::Var var = block.var(copy.from);
-        const uint64_t length = block.length(var, i);
-        KeyBytes key{nullptr, length};
-        if (length > 0) {
-            uint8_t* bytes = arena_.allocate(length);
-            std::memcpy(bytes, block.bytes(var, i), length);
-            key.bytes = bytes;
-        }
-        std::memcpy(record + copy.to, &key, sizeof key);
+    for (size_t k = plan_.compared_vars; k < plan_.var_copies.size(); ++k) {
+        copy_var(block, i, plan_.var_copies[k], record);
     }
     if (plan_.record_layout.null_bytes > 0) {
         std::memset(record + plan_.record_layout.null_offset, 0, plan_.record_layout.null_bytes);
@@ -155,7 +178,18 @@ uint8_t* GroupTable::make_record(const RowBlock& block, int32_t i) {
             if ((row[bit.from_byte] & bit.from_mask) != 0) record[bit.to_byte] |= bit.to_mask;
         }
     }
-    return record;
+}
+
+void GroupTable::copy_var(const RowBlock& block, int32_t i, const GroupPlan::Copy& copy, uint8_t* record) {
+    const RowBlock::Var var = block.var(copy.from);
+    const uint64_t length = block.length(var, i);
+    KeyBytes key{nullptr, length};
+    if (length > 0) {
+        uint8_t* bytes = arena_.allocate(length);
+        std::memcpy(bytes, block.bytes(var, i), length);
+        key.bytes = bytes;
+    }
+    std::memcpy(record + copy.to, &key, sizeof key);
 }
 
 uint8_t* GroupTable::next_record() {
@@ -211,6 +245,7 @@ void GroupTable::clear() {
         index_.clear();
     }
     arena_.clear();
+    new_records_.clear();
     groups_ = 0;
     chunks_used_ = 0;
     next_ = end_ = nullptr;
@@ -222,6 +257,7 @@ void GroupTable::release() {
     chunks_used_ = 0;
     index_.release();
     arena_.clear();
+    new_records_.clear();
     groups_ = 0;
     next_ = end_ = nullptr;
 }

@@ -21,8 +21,20 @@ class GroupTable {
     // Sets block.records and block.one_group; makes records for new keys. Throws TableFull: the table must then be
     // cleared or released.
     void find_or_insert(RowBlock& block);
+    // GroupPlan::of_columns() where keeps_fields(): records made by find_or_insert() since the last call, and the rows
+    // of the block that they are of. complete() must give each of them the rest of its row, encoded in plan().layout.
+    struct NewRecord {
+        int32_t row;
+        uint8_t* record;
+    };
+    std::vector<NewRecord>& new_records() { return new_records_; }
+    void complete(const RowBlock& block, int32_t i, uint8_t* record);
+
+    // The record of one of the block's rows.
+    uint8_t* find_or_insert_row(const RowBlock& block, int32_t i);
 
     uint64_t groups() const { return groups_; }
+    TableMemory& memory() { return memory_; }
     ByteArena& arena() { return arena_; }
     const GroupPlan& plan() const { return plan_; }
 
@@ -45,6 +57,7 @@ class GroupTable {
     template <bool kWide>
     void find_or_insert_block(RowBlock& block);
     uint8_t* make_record(const RowBlock& block, int32_t i);
+    void copy_var(const RowBlock& block, int32_t i, const GroupPlan::Copy& copy, uint8_t* record);
     uint8_t* next_record();
     void add_chunk();
     void index_record(uint64_t word, uint8_t* record);
@@ -59,6 +72,7 @@ class GroupTable {
     ByteArena arena_;
     std::vector<TableBlock> chunks_;
     size_t chunks_used_ = 0;
+    std::vector<NewRecord> new_records_;
     uint64_t groups_ = 0;
     uint8_t* next_ = nullptr;
     uint8_t* end_ = nullptr;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 #include "cpu/row/column_builder.hpp"
 #include "cpu/row/row_encoder.hpp"
@@ -14,6 +15,13 @@ inline uint64_t load_word(const uint8_t* at) {
     std::memcpy(&word, at, 8);
     return word;
 }
+
+// Where the values of a block's rows lie when the rows themselves hold no more than keys.
+struct ColumnRows {
+    const std::vector<ColumnView>* views = nullptr;
+    int64_t begin = 0;              // view row of the block's row 0
+    uint64_t first_row_number = 0;  // its row number
+};
 
 // Rows of one step of the group-by: first every row's record is found, then each aggregate runs over the block. 1024
 // rows keep the addresses (16 KiB) and the columns gathered from them in the L1/L2 caches and pay for one switch per
@@ -28,6 +36,7 @@ struct RowBlock {
     bool one_group = false;                // every row has the same record: states can stay in registers
     const EncodedRows* encoded = nullptr;  // rows straight from the encoder: byte strings still lie in the columns
     int64_t encoded_begin = 0;             // encoded row of rows[0]
+    const ColumnRows* columns = nullptr;   // GroupPlan::of_columns(): where aggregates find their values
 
     // Byte strings of one VarRef of each row.
     struct Var {

@@ -20,6 +20,7 @@ class TableMemory {
     TableMemory(const TableMemory&) = delete;
     TableMemory& operator=(const TableMemory&) = delete;
 
+    const MemoryBudget& budget() const { return *budget_; }
     uint64_t limit() const { return limit_; }
     uint64_t used() const { return used_; }
     uint64_t wanted() const { return wanted_; }  // bytes that would have been in use when TableFull was thrown
@@ -67,6 +68,7 @@ class ByteArena {
     }
     void clear();
     uint64_t bytes() const { return bytes_; }
+    const MemoryBudget& budget() const { return memory_.budget(); }
 
   private:
     void add_chunk(uint64_t bytes);

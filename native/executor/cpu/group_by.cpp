@@ -39,8 +39,8 @@ uint64_t group_columns(const ColumnFeed& feed, const PartitionSpec& partition, c
         return feed.columns[static_cast<size_t>(key.column)]->nullable;
     });
     const NullKeys null_keys = nullable ? partition.null_keys : NullKeys::kDrop;
-    const RowLayout layout = RowLayout::make(feed.columns, partition.keys, partition.carry, null_keys);
-    const auto plan = GroupPlan::make(layout, spec, budget, sink.wants_columns());
+    const auto plan =
+        GroupPlan::of_columns({feed.columns, partition, null_keys, columns}, spec, budget, sink.wants_columns());
     SPILLWAY_CHECK(!plan->has_distinct);
     SharedGroups groups(*plan, budget, control, spec.table_bytes, feed.workers, 0);
     const std::function<bool()> stopped = [&] { return groups.stopped(); };

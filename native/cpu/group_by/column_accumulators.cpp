@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/group_by/column_accumulators.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "base/load.hpp"
+#include "cpu/group_by/aggregate_state.hpp"
+
+namespace spillway {
+
+namespace {
+
+constexpr uint64_t kBoundMax = uint64_t{1} << 63;
+
+uint64_t neutral_of(bool min, bool is_signed) {
+    const uint64_t least = is_signed ? kSignBit : 0;
+    return min ? ~least : least;
+}
+
+template <class T, class To>
+void widen(const uint8_t* values, int64_t count, uint64_t* out, To to) {
+    for (int64_t i = 0; i < count; ++i) out[i] = to(load<T>(values, i));
+}
+
+uint64_t extended(int64_t value) {
+    return static_cast<uint64_t>(value);
+}
+
+// Numbers of `count` rows from view row `begin` on as load_number() gives them.
+void load_numbers(NumberKind kind, const ColumnView& view, int64_t begin, int64_t count, uint64_t* out) {
+    if (view.type->layout == Layout::kBool) {
+        for (int64_t i = 0; i < count; ++i) out[i] = get_bit(view.data, view.data_bit + begin + i);
+        return;
+    }
+    const uint8_t* values = view.data + begin * view.type->byte_width;
+    switch (kind) {
+        case NumberKind::kI8:
+            return widen<int8_t>(values, count, out, extended);
+        case NumberKind::kI16:
+            return widen<int16_t>(values, count, out, extended);
+        case NumberKind::kI32:
+            return widen<int32_t>(values, count, out, extended);
+        case NumberKind::kU8:
+            return widen<uint8_t>(values, count, out, extended);
+        case NumberKind::kU16:
+            return widen<uint16_t>(values, count, out, extended);
+        case NumberKind::kU32:
+            return widen<uint32_t>(values, count, out, extended);
+        case NumberKind::kF16:
+            return widen<uint16_t>(values, count, out,
+                                   [](uint16_t value) { return std::bit_cast<uint64_t>(half_to_double(value)); });
+        case NumberKind::kF32:
+            return widen<float>(values, count, out, [](float value) { return std::bit_cast<uint64_t>(double{value}); });
+        default:
+            return widen<uint64_t>(values, count, out, [](uint64_t value) { return value; });
+    }
+}
+
+// FloatSum::add() without its branch: column_kernels.cpp.
+void add_exactly(double value, double& sum, double& compensation) {
+    const double total = sum + value;
+    const double added = total - sum;
+    compensation += (sum - (total - added)) + (value - added);
+    sum = total;
+}
+
+}  // namespace
+
+ColumnAccumulators::ColumnAccumulators(const GroupPlan& plan, TableMemory& memory)
+    : memory_(memory),
+      kernels_(column_kernels()),
+      numbers_(std::make_unique_for_overwrite<uint64_t[]>(kRowsMax)),
+      chosen_(std::make_unique_for_overwrite<uint64_t[]>(kRowsMax)) {
+    for (const AggregatePlan& aggregate : plan.aggregates) take(aggregate);
+}
+
+bool ColumnAccumulators::folds(const AggregatePlan& aggregate, Fold& fold) {
+    if (aggregate.decode != nullptr || aggregate.order != nullptr) return false;
+    const bool is_signed = is_signed_integer(aggregate.number);
+    switch (aggregate.state) {
+        case StateKind::kSumInteger:
+            fold = is_signed ? Fold::kSumSigned : Fold::kSumUnsigned;
+            return true;
+        case StateKind::kSumFloat:
+            fold = Fold::kSumFloat;
+            return true;
+        case StateKind::kSumDecimal:
+            fold = Fold::kSumDecimal;
+            return aggregate.value_bytes == 16;
+        case StateKind::kMinWord:
+            fold = is_signed ? Fold::kMinSigned : Fold::kMinUnsigned;
+            return true;
+        case StateKind::kMaxWord:
+            fold = is_signed ? Fold::kMaxSigned : Fold::kMaxUnsigned;
+            return true;
+        default:
+            return false;
+    }
+}
+
+void ColumnAccumulators::take(const AggregatePlan& aggregate) {
+    if (aggregate.state == StateKind::kCountRows || aggregate.state == StateKind::kCountValues) {
+        row_counts_.push_back({&aggregate, null_count_of(aggregate)});
+        return;
+    }
+    Fold fold;
+    if (!folds(aggregate, fold)) {
+        if (aggregate.state != StateKind::kNull) others_.push_back(&aggregate);
+        return;
+    }
+    for (Accumulator& known : accumulators_) {
+        if (known.fold != fold || known.plan().view != aggregate.view) continue;
+        known.targets.push_back(&aggregate);
+        return;
+    }
+    Accumulator accumulator;
+    accumulator.fold = fold;
+    accumulator.targets.push_back(&aggregate);
+    accumulator.nulls = null_count_of(aggregate);
+    accumulators_.push_back(std::move(accumulator));
+}
+
+int32_t ColumnAccumulators::null_count_of(const AggregatePlan& aggregate) {
+    if (aggregate.field == nullptr || !aggregate.field->type->nullable) return -1;
+    const auto known = std::find_if(nulls_.begin(), nulls_.end(),
+                                    [&](const NullCount& nulls) { return nulls.view == aggregate.view; });
+    const auto index = static_cast<int32_t>(known - nulls_.begin());
+    if (known == nulls_.end()) nulls_.push_back({aggregate.view});
+    return index;
+}
+
+bool ColumnAccumulators::reset(uint32_t groups, uint32_t copies, uint64_t bytes_max) {
+    block_.release();
+    room_ = 0;
+    uint64_t arrays = 1 + nulls_.size();
+    for (const Accumulator& accumulator : accumulators_) arrays += accumulator.fold == Fold::kSumFloat ? 2 : 1;
+    const uint64_t words = uint64_t{groups} * copies;
+    if (arrays * words * sizeof(uint64_t) > bytes_max) return false;
+    try {
+        block_ = TableBlock(memory_, arrays * words * sizeof(uint64_t));
+    } catch (const TableFull&) {
+        return false;
+    }
+    room_ = groups;
+    copy_bits_ = static_cast<uint32_t>(std::countr_zero(copies));
+    auto* next = reinterpret_cast<uint64_t*>(block_.data());
+    std::memset(next, 0, (1 + nulls_.size()) * words * sizeof(uint64_t));
+    rows_ = next;
+    for (NullCount& nulls : nulls_) nulls.rows = next += words;
+    next += words;
+    for (Accumulator& accumulator : accumulators_) {
+        accumulator.words = next;
+        clear(accumulator);
+        next += accumulator.fold == Fold::kSumFloat ? 2 * words : words;
+    }
+    return true;
+}
+
+void ColumnAccumulators::clear(Accumulator& accumulator) {
+    accumulator.bound = 0;
+    const uint64_t words = places();
+    switch (accumulator.fold) {
+        case Fold::kMinSigned:
+        case Fold::kMaxSigned:
+            std::fill_n(accumulator.words, words, neutral_of(accumulator.fold == Fold::kMinSigned, true));
+            return;
+        case Fold::kMinUnsigned:
+        case Fold::kMaxUnsigned:
+            std::fill_n(accumulator.words, words, neutral_of(accumulator.fold == Fold::kMinUnsigned, false));
+            return;
+        case Fold::kSumFloat:
+            std::memset(accumulator.words, 0, 2 * words * sizeof(uint64_t));
+            return;
+        default:
+            std::memset(accumulator.words, 0, words * sizeof(uint64_t));
+            return;
+    }
+}
+
+void ColumnAccumulators::add(const ColumnRows& rows, int64_t count, const uint32_t* places, const Groups& groups) {
+    const Step step{rows, count, places, groups};
+    numbers_view_ = -1;
+    count_rows(step);
+    for (Accumulator& accumulator : accumulators_) {
+        switch (accumulator.fold) {
+            case Fold::kSumSigned:
+            case Fold::kSumUnsigned:
+                add_integers(step, accumulator);
+                break;
+            case Fold::kSumDecimal:
+                add_decimals(step, accumulator);
+                break;
+            case Fold::kSumFloat:
+                add_floats(step, accumulator);
+                break;
+            default:
+                choose(step, accumulator);
+                break;
+        }
+    }
+}
+
+void ColumnAccumulators::count_rows(const Step& step) {
+    if (step.places == nullptr) {
+        rows_[0] += static_cast<uint64_t>(step.count);
+    } else {
+        for (int64_t i = 0; i < step.count; ++i) ++rows_[step.places[i]];
+    }
+    for (NullCount& nulls : nulls_) {
+        const ColumnView& view = (*step.rows.views)[static_cast<size_t>(nulls.view)];
+        if (view.validity == nullptr) continue;
+        const int64_t bit = view.validity_bit + step.rows.begin;
+        if (step.places == nullptr) {
+            for (int64_t i = 0; i < step.count; ++i) nulls.rows[0] += get_bit(view.validity, bit + i) ? 0 : 1;
+        } else {
+            for (int64_t i = 0; i < step.count; ++i) {
+                nulls.rows[step.places[i]] += get_bit(view.validity, bit + i) ? 0 : 1;
+            }
+        }
+    }
+}
+
+// The values as numbers of 8 bytes side by side, as order words for min and max of floats: those of the column where
+// they are such, else widened. The values of NULLs are anything.
+const uint8_t* ColumnAccumulators::numbers(const Step& step, const Accumulator& accumulator) {
+    const AggregatePlan& plan = accumulator.plan();
+    const ColumnView& view = (*step.rows.views)[static_cast<size_t>(plan.view)];
+    const bool ordered = is_float(plan.number) && accumulator.fold != Fold::kSumFloat;
+    if (!ordered && view.type->layout != Layout::kBool && view.type->byte_width == 8) {
+        return view.data + step.rows.begin * 8;
+    }
+    const auto* words = reinterpret_cast<const uint8_t*>(numbers_.get());
+    if (numbers_view_ == plan.view && numbers_ordered_ == ordered) return words;
+    load_numbers(plan.number, view, step.rows.begin, step.count, numbers_.get());
+    if (ordered) {
+        for (int64_t i = 0; i < step.count; ++i) numbers_[i] = order_word(std::bit_cast<double>(numbers_[i]));
+    }
+    numbers_view_ = plan.view;
+    numbers_ordered_ = ordered;
+    return words;
+}
+
+const uint8_t* ColumnAccumulators::without_nulls(const Step& step, const ColumnView& view, const uint8_t* words,
+                                                 uint64_t neutral) {
+    if (view.validity == nullptr) return words;
+    kernels_.choose_words(words, view.validity, view.validity_bit + step.rows.begin, step.count, neutral,
+                          chosen_.get());
+    return reinterpret_cast<const uint8_t*>(chosen_.get());
+}
+
+void ColumnAccumulators::add_integers(const Step& step, Accumulator& accumulator) {
+    const ColumnView& view = (*step.rows.views)[static_cast<size_t>(accumulator.plan().view)];
+    const uint8_t* words = without_nulls(step, view, numbers(step, accumulator), 0);
+    const bool is_signed = accumulator.fold == Fold::kSumSigned;
+    const WordSum sum = (is_signed ? kernels_.sum_signed : kernels_.sum_unsigned)(words, step.count);
+    if (make_headroom(step, accumulator, sum.magnitude)) return add_words(step, accumulator, words, sum);
+    add_to_records(step, accumulator, [&](uint8_t* record, const AggregatePlan& target, int64_t i) {
+        auto& state = *state_at<IntegerSum>(record, target);
+        const auto word = load<uint64_t>(words, i);
+        state.set(state.value() + (is_signed ? __int128{static_cast<int64_t>(word)} : __int128{word}));
+    });
+}
+
+void ColumnAccumulators::add_decimals(const Step& step, Accumulator& accumulator) {
+    const ColumnView& view = (*step.rows.views)[static_cast<size_t>(accumulator.plan().view)];
+    const uint8_t* decimals = view.data + step.rows.begin * 16;
+    const bool plain = step.places == nullptr && view.validity == nullptr;
+    if (!plain) numbers_view_ = -1;
+    DecimalSum64 sum = plain ? kernels_.sum_decimals(decimals, step.count)
+                             : kernels_.narrow_decimals(decimals, step.count, numbers_.get());
+    if (sum.wide == 0 && make_headroom(step, accumulator, sum.magnitude)) {
+        const uint8_t* words =
+            plain ? nullptr : without_nulls(step, view, reinterpret_cast<const uint8_t*>(numbers_.get()), 0);
+        if (step.places == nullptr && !plain) sum.sum = kernels_.sum_signed(words, step.count).sum;
+        return add_words(step, accumulator, words, {sum.sum, sum.magnitude});
+    }
+    add_to_records(step, accumulator, [&](uint8_t* record, const AggregatePlan& target, int64_t i) {
+        if (!view.is_valid(step.rows.begin + i)) return;
+        add_decimal<2>(state_at<uint64_t>(record, target), decimals + i * 16);
+    });
+}
+
+// Can values of this magnitude be added in 64 bits? Moves earlier sums out of the way.
+bool ColumnAccumulators::make_headroom(const Step& step, Accumulator& accumulator, uint64_t magnitude) {
+    const auto count = static_cast<uint64_t>(step.count);
+    if (magnitude >= kBoundMax / count - 1) return false;
+    const uint64_t more = count * (magnitude + 1);
+    if (accumulator.bound >= kBoundMax - more) flush(accumulator, step.groups);
+    accumulator.bound += more;
+    return true;
+}
+
+void ColumnAccumulators::add_words(const Step& step, Accumulator& accumulator, const uint8_t* words,
+                                   const WordSum& sum) {
+    uint64_t* sums = accumulator.words;
+    if (step.places == nullptr) {
+        sums[0] += sum.sum;
+        return;
+    }
+    for (int64_t i = 0; i < step.count; ++i) sums[step.places[i]] += load<uint64_t>(words, i);
+}
+
+template <class Add>
+void ColumnAccumulators::add_to_records(const Step& step, Accumulator& accumulator, Add add) {
+    for (const AggregatePlan* target : accumulator.targets) {
+        for (int64_t i = 0; i < step.count; ++i) {
+            const uint32_t group = step.places == nullptr ? 0 : step.places[i] >> copy_bits_;
+            add(step.groups.records[group], *target, i);
+        }
+    }
+}
+
+void ColumnAccumulators::add_floats(const Step& step, Accumulator& accumulator) {
+    const ColumnView& view = (*step.rows.views)[static_cast<size_t>(accumulator.plan().view)];
+    const uint8_t* words = without_nulls(step, view, numbers(step, accumulator), 0);  // the bits of +0
+    auto* sums = reinterpret_cast<double*>(accumulator.words);
+    double* compensations = sums + places();
+    if (step.places == nullptr) {
+        const CompensatedSum sum = kernels_.sum_doubles(words, step.count);
+        add_exactly(sum.sum, sums[0], compensations[0]);
+        compensations[0] += sum.compensation;
+        return;
+    }
+    for (int64_t i = 0; i < step.count; ++i) {
+        const uint32_t place = step.places[i];
+        add_exactly(load<double>(words, i), sums[place], compensations[place]);
+    }
+}
+
+void ColumnAccumulators::choose(const Step& step, Accumulator& accumulator) {
+    const Fold fold = accumulator.fold;
+    const bool is_signed = fold == Fold::kMinSigned || fold == Fold::kMaxSigned;
+    const bool min = fold == Fold::kMinSigned || fold == Fold::kMinUnsigned;
+    const ColumnView& view = (*step.rows.views)[static_cast<size_t>(accumulator.plan().view)];
+    const uint8_t* words = without_nulls(step, view, numbers(step, accumulator), neutral_of(min, is_signed));
+    const auto run = [&]<class T>(T, auto better) {
+        auto* best = reinterpret_cast<T*>(accumulator.words);
+        if (step.places == nullptr) {
+            const WordExtremes found =
+                (is_signed ? kernels_.extremes_signed : kernels_.extremes_unsigned)(words, step.count);
+            best[0] = better(best[0], static_cast<T>(min ? found.min : found.max));
+            return;
+        }
+        for (int64_t i = 0; i < step.count; ++i) {
+            T& mine = best[step.places[i]];
+            mine = better(mine, load<T>(words, i));
+        }
+    };
+    const auto lesser = [](auto a, auto b) { return b < a ? b : a; };
+    const auto greater = [](auto a, auto b) { return b > a ? b : a; };
+    if (is_signed) {
+        min ? run(int64_t{}, lesser) : run(int64_t{}, greater);
+    } else {
+        min ? run(uint64_t{}, lesser) : run(uint64_t{}, greater);
+    }
+}
+
+uint64_t ColumnAccumulators::count_of(uint32_t group, int32_t nulls) const {
+    const uint64_t first = uint64_t{group} << copy_bits_;
+    uint64_t count = 0;
+    for (uint64_t place = first; place < first + copies(); ++place) {
+        count += rows_[place];
+        if (nulls >= 0) count -= nulls_[static_cast<size_t>(nulls)].rows[place];
+    }
+    return count;
+}
+
+// The values only: their counts go to the records at the very end.
+void ColumnAccumulators::flush(Accumulator& accumulator, const Groups& groups) {
+    for (uint32_t group = 0; group < groups.count; ++group) {
+        const uint64_t first = uint64_t{group} << copy_bits_;
+        for (uint64_t place = first; place < first + copies(); ++place) {
+            const uint64_t word = accumulator.words[place];
+            for (const AggregatePlan* target : accumulator.targets) {
+                uint8_t* record = groups.records[group];
+                switch (accumulator.fold) {
+                    case Fold::kSumSigned:
+                    case Fold::kSumUnsigned: {
+                        auto& state = *state_at<IntegerSum>(record, *target);
+                        state.set(state.value() + static_cast<int64_t>(word));
+                        break;
+                    }
+                    case Fold::kSumDecimal: {
+                        const uint64_t decimal[2] = {word, static_cast<uint64_t>(static_cast<int64_t>(word) >> 63)};
+                        add_decimal<2>(state_at<uint64_t>(record, *target), reinterpret_cast<const uint8_t*>(decimal));
+                        break;
+                    }
+                    case Fold::kSumFloat: {
+                        auto& state = *state_at<FloatSum>(record, *target);
+                        const auto* sums = reinterpret_cast<const double*>(accumulator.words);
+                        state.add(sums[place]);
+                        state.compensation += sums[places() + place];
+                        break;
+                    }
+                    case Fold::kMinSigned:
+                    case Fold::kMinUnsigned: {
+                        auto& state = *state_at<uint64_t>(record, *target);
+                        state = std::min(state, accumulator.fold == Fold::kMinSigned ? word ^ kSignBit : word);
+                        break;
+                    }
+                    case Fold::kMaxSigned:
+                    case Fold::kMaxUnsigned: {
+                        auto& state = *state_at<uint64_t>(record, *target);
+                        state = std::max(state, accumulator.fold == Fold::kMaxSigned ? word ^ kSignBit : word);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    clear(accumulator);
+}
+
+void ColumnAccumulators::flush(const Groups& groups) {
+    if (room_ == 0) return;
+    for (Accumulator& accumulator : accumulators_) {
+        flush(accumulator, groups);
+        for (uint32_t group = 0; group < groups.count; ++group) {
+            const uint64_t count = count_of(group, accumulator.nulls);
+            for (const AggregatePlan* target : accumulator.targets) {
+                uint8_t* record = groups.records[group];
+                switch (accumulator.fold) {
+                    case Fold::kSumSigned:
+                    case Fold::kSumUnsigned:
+                        state_at<IntegerSum>(record, *target)->count += count;
+                        break;
+                    case Fold::kSumDecimal:
+                        state_at<uint64_t>(record, *target)[3] += count;
+                        break;
+                    case Fold::kSumFloat:
+                        state_at<FloatSum>(record, *target)->count += count;
+                        break;
+                    default:
+                        if (count > 0) record[target->flag_offset] = 1;
+                        break;
+                }
+            }
+        }
+    }
+    for (const RowCount& rows : row_counts_) {
+        for (uint32_t group = 0; group < groups.count; ++group) {
+            *state_at<uint64_t>(groups.records[group], *rows.aggregate) += count_of(group, rows.nulls);
+        }
+    }
+    std::memset(rows_, 0, (1 + nulls_.size()) * places() * sizeof(uint64_t));
+}
+
+}  // namespace spillway
