@@ -12,6 +12,11 @@ const stateBytes = 24;
 // A (group, value) pair of count distinct in a set that has just grown (native/executor/cpu/distinct_pairs.cpp),
 // without the value's own bytes.
 const pairBytes = 48;
+// While they are at most so many, groups are numbered and their states are arrays (native/cpu/group_by): a slot and an
+// address for each number, a count and up to two words for each state; of so many places, with the copies of few groups.
+const numberedGroupsMax = 16384;
+const numberBytes = 80;
+const placesMin = 512;
 const keepValues: ReadonlySet<AggregateKind> = new Set(["min", "max", "first", "any"]);
 
 interface GroupPlan {
@@ -128,11 +133,17 @@ function describe(draft: PlanDraft, plan: GroupPlan, tableBytes: number): GroupD
     };
 }
 
-function tableMemory(draft: PlanDraft, plan: GroupPlan, copies: number): number {
+function tableMemory(draft: PlanDraft, plan: GroupPlan, copies: number, copyBytes = 0): number {
     const { limits, policy, budgetBytes } = draft.request;
     const least = limits.workers * limits.tableBytesMin;
-    const wanted = Math.ceil(plan.groups * plan.recordBytes * 4 * copies + plan.pairsBytes);
+    const wanted = Math.ceil((plan.groups * plan.recordBytes * 4 + copyBytes) * copies + plan.pairsBytes);
     return clamp(wanted, least, Math.max(least, Math.floor(budgetBytes * policy.tableShare)));
+}
+
+/** Twice what the arrays of few groups take: each may have half of what a table has left. */
+function arrayBytes(plan: GroupPlan): number {
+    const places = Math.max(placesMin, 2 * Math.min(plan.groups, numberedGroupsMax));
+    return 2 * places * (numberBytes + 16 * plan.node.aggregates.length);
 }
 
 function compilePartitioned(
@@ -180,7 +191,7 @@ function resultWidths(draft: PlanDraft, plan: GroupPlan, columns: number[]): { f
 function compileHash(draft: PlanDraft, plan: GroupPlan, output: StageOutput): void {
     const { pass } = plan;
     const input = draft.passSpec({ ...pass, bits: 0, spill: false });
-    const tableBytes = tableMemory(draft, plan, draft.workers);
+    const tableBytes = tableMemory(draft, plan, draft.workers, arrayBytes(plan));
     draft.stages.push({
         kind: "hashGroup",
         id: draft.stages.length,

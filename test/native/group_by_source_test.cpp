@@ -189,6 +189,70 @@ TEST(group_by_source_without_keys_or_rows) {
     }
 }
 
+InputColumn numbers_of(const std::shared_ptr<ColumnType>& type, size_t rows, uint64_t seed, auto value) {
+    Random random(seed);
+    std::vector<Cell> cells;
+    for (size_t i = 0; i < rows; ++i) cells.push_back(random() % 5 == 0 && type->nullable ? Cell() : value(random));
+    return input_column(type, std::move(cells));
+}
+
+// Arrays of few groups: sums that leave 64 bits on the way, and decimals that never fit them.
+TEST(group_by_source_sums_beyond_64_bits) {
+    for (const bool nullable : {false, true}) {
+        for (const uint64_t groups : {0, 1, 3, 500}) {
+            Trial trial;
+            trial.rows = 6000;
+            trial.workers = 2;
+            trial.morsel_rows = 1500;
+            trial.columns = {integers(trial.rows, std::max<uint64_t>(groups, 1), 0, 7)};
+            if (groups > 0) trial.keys = {0};
+            const auto add = [&](Order order, int32_t width, auto value) {
+                auto type = plain_type(Layout::kFixed, order, width, "values");
+                type->nullable = nullable;
+                const auto column = static_cast<int32_t>(trial.columns.size());
+                trial.columns.push_back(numbers_of(type, trial.rows, 8 + static_cast<uint64_t>(column), value));
+                const AggregateKind mean_or_sum = width == 8 ? AggregateKind::kMean : AggregateKind::kSum;
+                for (AggregateKind kind : {mean_or_sum, AggregateKind::kMin, AggregateKind::kMax, AggregateKind::kCount,
+                                           AggregateKind::kMean}) {
+                    trial.aggregates.push_back({kind, column});
+                }
+            };
+            add(Order::kSigned, 8, [](Random& random) { return raw(static_cast<int64_t>(random())); });
+            add(Order::kSigned, 8, [](Random& random) { return raw(static_cast<int64_t>(random() >> 13)); });
+            add(Order::kUnsigned, 8, [](Random& random) { return raw(uint64_t{random()}); });
+            const auto decimal = [](uint64_t low, int64_t high) {
+                std::string bytes(16, '\0');
+                std::memcpy(bytes.data(), &low, 8);
+                std::memcpy(bytes.data() + 8, &high, 8);
+                return bytes;
+            };
+            add(Order::kDecimal, 16, [&](Random& random) {
+                const auto value = static_cast<int64_t>(random()) >> 20;
+                return decimal(static_cast<uint64_t>(value), value >> 63);
+            });
+            add(Order::kDecimal, 16, [&](Random& random) {
+                const bool wide = random() % 1000 == 0;  // most blocks fit 64 bits
+                const auto value = static_cast<int64_t>(random()) >> (wide ? 0 : 2);
+                return decimal(static_cast<uint64_t>(value), (value >> 63) ^ (wide ? int64_t(random() % 1000) : 0));
+            });
+            run_source(trial);
+        }
+    }
+}
+
+// Numbered groups become too many while rows come in, with every kind of aggregate.
+TEST(group_by_source_outgrows_its_arrays) {
+    for (const int32_t workers : {1, 2}) {
+        Trial trial = integer_trial(fewer_if_sanitized(60000), 40000);
+        trial.table_bytes = 64 << 20;
+        trial.workers = workers;
+        run_source(trial);
+    }
+    Trial small = integer_trial(20000, 3000);
+    small.table_bytes = 2 << 20;  // no memory for arrays of all groups
+    run_source(small);
+}
+
 TEST(group_by_source_table_full) {
     Trial trial = integer_trial(30000, 20000);
     trial.table_bytes = 256 << 10;

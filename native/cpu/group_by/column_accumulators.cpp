@@ -59,6 +59,26 @@ void load_numbers(NumberKind kind, const ColumnView& view, int64_t begin, int64_
     }
 }
 
+// Decimals of at least 2^62 are too large for 64 bits in min and max: no other has the bits that stand for none.
+constexpr uint64_t kChosenMax = uint64_t{1} << 62;
+
+void choose_decimal(const uint8_t* decimal, bool min, uint8_t* record, const AggregatePlan& target) {
+    uint8_t* state = record + target.offset;
+    uint8_t& has_value = record[target.flag_offset];
+    if (has_value != 0) {
+        const int order = compare_decimals(decimal, state, 2);
+        if (min ? order >= 0 : order <= 0) return;
+    }
+    std::memcpy(state, decimal, 16);
+    has_value = 1;
+}
+
+struct Decimal {
+    uint64_t words[2];
+    explicit Decimal(uint64_t low) : words{low, static_cast<uint64_t>(static_cast<int64_t>(low) >> 63)} {}
+    const uint8_t* bytes() const { return reinterpret_cast<const uint8_t*>(words); }
+};
+
 // FloatSum::add() without its branch: column_kernels.cpp.
 void add_exactly(double value, double& sum, double& compensation) {
     const double total = sum + value;
@@ -96,6 +116,10 @@ bool ColumnAccumulators::folds(const AggregatePlan& aggregate, Fold& fold) {
         case StateKind::kMaxWord:
             fold = is_signed ? Fold::kMaxSigned : Fold::kMaxUnsigned;
             return true;
+        case StateKind::kMinFixed:
+        case StateKind::kMaxFixed:
+            fold = aggregate.state == StateKind::kMinFixed ? Fold::kMinDecimal : Fold::kMaxDecimal;
+            return aggregate.value_type->order == Order::kDecimal && aggregate.value_bytes == 16;
         default:
             return false;
     }
@@ -164,12 +188,18 @@ void ColumnAccumulators::clear(Accumulator& accumulator) {
     const uint64_t words = places();
     switch (accumulator.fold) {
         case Fold::kMinSigned:
+        case Fold::kMinDecimal:
+            std::fill_n(accumulator.words, words, neutral_of(true, true));
+            return;
         case Fold::kMaxSigned:
-            std::fill_n(accumulator.words, words, neutral_of(accumulator.fold == Fold::kMinSigned, true));
+        case Fold::kMaxDecimal:
+            std::fill_n(accumulator.words, words, neutral_of(false, true));
             return;
         case Fold::kMinUnsigned:
+            std::fill_n(accumulator.words, words, neutral_of(true, false));
+            return;
         case Fold::kMaxUnsigned:
-            std::fill_n(accumulator.words, words, neutral_of(accumulator.fold == Fold::kMinUnsigned, false));
+            std::fill_n(accumulator.words, words, neutral_of(false, false));
             return;
         case Fold::kSumFloat:
             std::memset(accumulator.words, 0, 2 * words * sizeof(uint64_t));
@@ -195,6 +225,10 @@ void ColumnAccumulators::add(const ColumnRows& rows, int64_t count, const uint32
                 break;
             case Fold::kSumFloat:
                 add_floats(step, accumulator);
+                break;
+            case Fold::kMinDecimal:
+            case Fold::kMaxDecimal:
+                choose_decimals(step, accumulator);
                 break;
             default:
                 choose(step, accumulator);
@@ -264,17 +298,32 @@ void ColumnAccumulators::add_integers(const Step& step, Accumulator& accumulator
     });
 }
 
+// The low words of the decimals, those of NULLs too, and what they add up to.
+const uint8_t* ColumnAccumulators::decimal_words(const Step& step, const Accumulator& accumulator, DecimalSum64& sum) {
+    const int32_t at = accumulator.plan().view;
+    const ColumnView& view = (*step.rows.views)[static_cast<size_t>(at)];
+    if (numbers_view_ != at) {
+        narrow_ = kernels_.narrow_decimals(view.data + step.rows.begin * 16, step.count, numbers_.get());
+        numbers_view_ = at;
+    }
+    sum = narrow_;
+    return reinterpret_cast<const uint8_t*>(numbers_.get());
+}
+
 void ColumnAccumulators::add_decimals(const Step& step, Accumulator& accumulator) {
     const ColumnView& view = (*step.rows.views)[static_cast<size_t>(accumulator.plan().view)];
     const uint8_t* decimals = view.data + step.rows.begin * 16;
     const bool plain = step.places == nullptr && view.validity == nullptr;
-    if (!plain) numbers_view_ = -1;
-    DecimalSum64 sum = plain ? kernels_.sum_decimals(decimals, step.count)
-                             : kernels_.narrow_decimals(decimals, step.count, numbers_.get());
+    DecimalSum64 sum{};
+    const uint8_t* words = nullptr;
+    if (plain) {
+        sum = kernels_.sum_decimals(decimals, step.count);
+    } else {
+        words = decimal_words(step, accumulator, sum);
+    }
     if (sum.wide == 0 && make_headroom(step, accumulator, sum.magnitude)) {
-        const uint8_t* words =
-            plain ? nullptr : without_nulls(step, view, reinterpret_cast<const uint8_t*>(numbers_.get()), 0);
-        if (step.places == nullptr && !plain) sum.sum = kernels_.sum_signed(words, step.count).sum;
+        if (!plain) words = without_nulls(step, view, words, 0);
+        if (!plain && step.places == nullptr) sum.sum = kernels_.sum_signed(words, step.count).sum;
         return add_words(step, accumulator, words, {sum.sum, sum.magnitude});
     }
     add_to_records(step, accumulator, [&](uint8_t* record, const AggregatePlan& target, int64_t i) {
@@ -335,13 +384,29 @@ void ColumnAccumulators::choose(const Step& step, Accumulator& accumulator) {
     const bool is_signed = fold == Fold::kMinSigned || fold == Fold::kMaxSigned;
     const bool min = fold == Fold::kMinSigned || fold == Fold::kMinUnsigned;
     const ColumnView& view = (*step.rows.views)[static_cast<size_t>(accumulator.plan().view)];
-    const uint8_t* words = without_nulls(step, view, numbers(step, accumulator), neutral_of(min, is_signed));
-    const auto run = [&]<class T>(T, auto better) {
+    const uint8_t* words = numbers(step, accumulator);
+    choose_words(step, accumulator, without_nulls(step, view, words, neutral_of(min, is_signed)));
+}
+
+void ColumnAccumulators::choose_decimals(const Step& step, Accumulator& accumulator) {
+    const bool min = accumulator.fold == Fold::kMinDecimal;
+    const ColumnView& view = (*step.rows.views)[static_cast<size_t>(accumulator.plan().view)];
+    DecimalSum64 sum{};
+    const uint8_t* words = decimal_words(step, accumulator, sum);
+    if (sum.wide == 0 && sum.magnitude < kChosenMax) {
+        return choose_words(step, accumulator, without_nulls(step, view, words, neutral_of(min, true)));
+    }
+    const uint8_t* decimals = view.data + step.rows.begin * 16;
+    add_to_records(step, accumulator, [&](uint8_t* record, const AggregatePlan& target, int64_t i) {
+        if (view.is_valid(step.rows.begin + i)) choose_decimal(decimals + i * 16, min, record, target);
+    });
+}
+
+void ColumnAccumulators::choose_words(const Step& step, Accumulator& accumulator, const uint8_t* words) {
+    const auto run = [&]<class T>(T, auto found, auto better) {
         auto* best = reinterpret_cast<T*>(accumulator.words);
         if (step.places == nullptr) {
-            const WordExtremes found =
-                (is_signed ? kernels_.extremes_signed : kernels_.extremes_unsigned)(words, step.count);
-            best[0] = better(best[0], static_cast<T>(min ? found.min : found.max));
+            best[0] = better(best[0], static_cast<T>(found()));
             return;
         }
         for (int64_t i = 0; i < step.count; ++i) {
@@ -351,10 +416,21 @@ void ColumnAccumulators::choose(const Step& step, Accumulator& accumulator) {
     };
     const auto lesser = [](auto a, auto b) { return b < a ? b : a; };
     const auto greater = [](auto a, auto b) { return b > a ? b : a; };
-    if (is_signed) {
-        min ? run(int64_t{}, lesser) : run(int64_t{}, greater);
-    } else {
-        min ? run(uint64_t{}, lesser) : run(uint64_t{}, greater);
+    switch (accumulator.fold) {
+        case Fold::kMinSigned:
+        case Fold::kMinDecimal:
+            return run(
+                int64_t{}, [&] { return kernels_.extremes_signed(words, step.count).min; }, lesser);
+        case Fold::kMaxSigned:
+        case Fold::kMaxDecimal:
+            return run(
+                int64_t{}, [&] { return kernels_.extremes_signed(words, step.count).max; }, greater);
+        case Fold::kMinUnsigned:
+            return run(
+                uint64_t{}, [&] { return kernels_.extremes_unsigned(words, step.count).min; }, lesser);
+        default:
+            return run(
+                uint64_t{}, [&] { return kernels_.extremes_unsigned(words, step.count).max; }, greater);
     }
 }
 
@@ -368,46 +444,53 @@ uint64_t ColumnAccumulators::count_of(uint32_t group, int32_t nulls) const {
     return count;
 }
 
+void ColumnAccumulators::keep_word(Accumulator& accumulator, uint64_t word, uint8_t* record,
+                                   const AggregatePlan& target) {
+    switch (accumulator.fold) {
+        case Fold::kSumDecimal:
+            add_decimal<2>(state_at<uint64_t>(record, target), Decimal(word).bytes());
+            return;
+        case Fold::kMinDecimal:
+        case Fold::kMaxDecimal: {
+            const bool min = accumulator.fold == Fold::kMinDecimal;
+            if (word != neutral_of(min, true)) choose_decimal(Decimal(word).bytes(), min, record, target);
+            return;
+        }
+        case Fold::kMinSigned:
+        case Fold::kMinUnsigned: {
+            auto& state = *state_at<uint64_t>(record, target);
+            state = std::min(state, accumulator.fold == Fold::kMinSigned ? word ^ kSignBit : word);
+            return;
+        }
+        case Fold::kMaxSigned:
+        case Fold::kMaxUnsigned: {
+            auto& state = *state_at<uint64_t>(record, target);
+            state = std::max(state, accumulator.fold == Fold::kMaxSigned ? word ^ kSignBit : word);
+            return;
+        }
+        default: {
+            auto& state = *state_at<IntegerSum>(record, target);
+            state.set(state.value() + static_cast<int64_t>(word));
+            return;
+        }
+    }
+}
+
 // The values only: their counts go to the records at the very end.
 void ColumnAccumulators::flush(Accumulator& accumulator, const Groups& groups) {
     for (uint32_t group = 0; group < groups.count; ++group) {
         const uint64_t first = uint64_t{group} << copy_bits_;
         for (uint64_t place = first; place < first + copies(); ++place) {
-            const uint64_t word = accumulator.words[place];
             for (const AggregatePlan* target : accumulator.targets) {
                 uint8_t* record = groups.records[group];
-                switch (accumulator.fold) {
-                    case Fold::kSumSigned:
-                    case Fold::kSumUnsigned: {
-                        auto& state = *state_at<IntegerSum>(record, *target);
-                        state.set(state.value() + static_cast<int64_t>(word));
-                        break;
-                    }
-                    case Fold::kSumDecimal: {
-                        const uint64_t decimal[2] = {word, static_cast<uint64_t>(static_cast<int64_t>(word) >> 63)};
-                        add_decimal<2>(state_at<uint64_t>(record, *target), reinterpret_cast<const uint8_t*>(decimal));
-                        break;
-                    }
-                    case Fold::kSumFloat: {
-                        auto& state = *state_at<FloatSum>(record, *target);
-                        const auto* sums = reinterpret_cast<const double*>(accumulator.words);
-                        state.add(sums[place]);
-                        state.compensation += sums[places() + place];
-                        break;
-                    }
-                    case Fold::kMinSigned:
-                    case Fold::kMinUnsigned: {
-                        auto& state = *state_at<uint64_t>(record, *target);
-                        state = std::min(state, accumulator.fold == Fold::kMinSigned ? word ^ kSignBit : word);
-                        break;
-                    }
-                    case Fold::kMaxSigned:
-                    case Fold::kMaxUnsigned: {
-                        auto& state = *state_at<uint64_t>(record, *target);
-                        state = std::max(state, accumulator.fold == Fold::kMaxSigned ? word ^ kSignBit : word);
-                        break;
-                    }
+                if (accumulator.fold != Fold::kSumFloat) {
+                    keep_word(accumulator, accumulator.words[place], record, *target);
+                    continue;
                 }
+                const auto* sums = reinterpret_cast<const double*>(accumulator.words);
+                auto& state = *state_at<FloatSum>(record, *target);
+                state.add(sums[place]);
+                state.compensation += sums[places() + place];
             }
         }
     }
@@ -433,6 +516,9 @@ void ColumnAccumulators::flush(const Groups& groups) {
                     case Fold::kSumFloat:
                         state_at<FloatSum>(record, *target)->count += count;
                         break;
+                    case Fold::kMinDecimal:
+                    case Fold::kMaxDecimal:
+                        break;  // choose_decimal()
                     default:
                         if (count > 0) record[target->flag_offset] = 1;
                         break;

@@ -54,6 +54,8 @@ class ColumnAccumulators {
         kMaxSigned,
         kMinUnsigned,
         kMaxUnsigned,
+        kMinDecimal,
+        kMaxDecimal,
     };
     struct Accumulator {
         Fold fold;
@@ -94,7 +96,11 @@ class ColumnAccumulators {
     template <class Add>
     void add_to_records(const Step& step, Accumulator& accumulator, Add add);
     void add_floats(const Step& step, Accumulator& accumulator);
+    const uint8_t* decimal_words(const Step& step, const Accumulator& accumulator, DecimalSum64& sum);
     void choose(const Step& step, Accumulator& accumulator);
+    void choose_words(const Step& step, Accumulator& accumulator, const uint8_t* words);
+    void choose_decimals(const Step& step, Accumulator& accumulator);
+    static void keep_word(Accumulator& accumulator, uint64_t word, uint8_t* record, const AggregatePlan& target);
     void flush(Accumulator& accumulator, const Groups& groups);
     uint64_t count_of(uint32_t group, int32_t nulls) const;
 
@@ -112,6 +118,7 @@ class ColumnAccumulators {
     std::unique_ptr<uint64_t[]> chosen_;   // kRowsMax
     int32_t numbers_view_ = -1;            // whose numbers are in numbers_
     bool numbers_ordered_ = false;         // as order words
+    DecimalSum64 narrow_{};                // decimals: of all of the numbers
 };
 
 }  // namespace spillway

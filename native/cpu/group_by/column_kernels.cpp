@@ -21,6 +21,13 @@ SPILLWAY_INLINE uint64_t word_at(const uint8_t* words, int64_t i) {
     return word;
 }
 
+// A step of a group-by reads 8 KiB of each column, too little for the processor to run ahead in all of them: the next
+// step's part is fetched meanwhile. (Addresses behind the end do no harm.)
+SPILLWAY_INLINE void fetch_ahead(const uint8_t* values) {
+    __builtin_prefetch(values + 8192, 0, 2);
+    __builtin_prefetch(values + 8192 + 64, 0, 2);
+}
+
 // |value| <= magnitude + 1, for signed values as for those of unsigned types.
 template <bool kSigned>
 SPILLWAY_INLINE uint64_t magnitude_of(uint64_t word) {
@@ -33,6 +40,7 @@ SPILLWAY_INLINE WordSum sum_words(const uint8_t* words, int64_t count) {
     uint64_t magnitudes[kLanes] = {};
     int64_t i = 0;
     for (; i + kLanes <= count; i += kLanes) {
+        fetch_ahead(words + i * 8);
         for (int64_t lane = 0; lane < kLanes; ++lane) {
             const uint64_t word = word_at(words, i + lane);
             sums[lane] += word;
@@ -113,6 +121,7 @@ SPILLWAY_INLINE DecimalSum64 sum_low_words(const uint8_t* decimals, int64_t coun
     uint64_t wide[kDecimals] = {};
     int64_t i = 0;
     for (; i + kDecimals <= count; i += kDecimals) {
+        fetch_ahead(decimals + i * 16);
         for (int64_t lane = 0; lane < kDecimals; ++lane) {
             const uint64_t low = word_at(decimals, (i + lane) * 2);
             const uint64_t sign = static_cast<uint64_t>(static_cast<int64_t>(low) >> 63);

@@ -136,8 +136,15 @@ void FieldGather::load_all(To to) {
 }
 
 const uint64_t* FieldGather::numbers(NumberKind kind) {
-    if (loaded_) return numbers_;
+    if (loaded_) return loaded_numbers_;
     loaded_ = true;
+    loaded_numbers_ = numbers_;
+    const bool words = kind == NumberKind::kI64 || kind == NumberKind::kU64 || kind == NumberKind::kF64;
+    if (words && first_ != nullptr && decode_ == nullptr && !compacted_ &&
+        reinterpret_cast<uintptr_t>(first_) % alignof(uint64_t) == 0) {
+        loaded_numbers_ = reinterpret_cast<const uint64_t*>(first_);  // they lie side by side in the column
+        return loaded_numbers_;
+    }
     const auto extend = [](auto value) { return static_cast<uint64_t>(static_cast<int64_t>(value)); };
     switch (kind) {
         case NumberKind::kI8:

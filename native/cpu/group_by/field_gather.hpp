@@ -43,6 +43,7 @@ class FieldGather {
     const uint8_t* first_ = nullptr;  // value of the block's row 0 where values lie side by side in a column
     bool located_ = false;            // addresses_ are filled although they do
     bool loaded_ = false;
+    const uint64_t* loaded_numbers_ = nullptr;
     bool compacted_ = false;
     int32_t count_ = 0;
     uint8_t* const* records_ = nullptr;

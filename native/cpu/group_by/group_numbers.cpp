@@ -6,8 +6,9 @@ namespace spillway {
 namespace {
 
 constexpr uint32_t kFirstRoom = 128;
-constexpr uint64_t kSlotsPerGroup = 4;  // at most a quarter full: most keys are found at the first slot
-constexpr uint64_t kMemoryShare = 32;   // of the table's memory
+// At most a quarter full, so that most keys are found at the first slot, and half where the cache is more precious.
+constexpr uint32_t kSparseRoom = 2048;
+constexpr uint64_t kMemoryShare = 2;  // of the table's memory that is not used yet
 
 }  // namespace
 
@@ -46,6 +47,13 @@ bool GroupNumbers::find_rows(const RowBlock& block, uint32_t* numbers) {
 
 bool GroupNumbers::add(const RowBlock& block, int32_t i, uint64_t slot) {
     if (count_ == groups_max_) return false;
+    // The memory of the numbers is the first to go where records need it.
+    const GroupPlan& plan = table_.plan();
+    uint64_t key_bytes = 0;
+    for (size_t k = 0; k < plan.compared_vars; ++k) {
+        key_bytes += block.length(block.var(plan.var_copies[k].from), i) + 8;
+    }
+    if (table_.memory().left() < table_.bytes_of_next(key_bytes)) return false;
     uint8_t* record = table_.find_or_insert_row(block, i);
     if (count_ == room_) {
         if (!grow()) return false;
@@ -57,11 +65,11 @@ bool GroupNumbers::add(const RowBlock& block, int32_t i, uint64_t slot) {
 }
 
 bool GroupNumbers::grow() {
-    const uint32_t room = room_ == 0 ? kFirstRoom : room_ * 4;
-    const uint64_t capacity = room * kSlotsPerGroup;
+    const uint32_t room = room_ == 0 ? kFirstRoom : room_ * 2;
+    const uint64_t capacity = uint64_t{room} * (room <= kSparseRoom ? 4 : 2);
     const uint64_t bytes = capacity * sizeof(Slot) + room * sizeof(uint8_t*);
     TableMemory& memory = table_.memory();
-    if (bytes > memory.limit() / kMemoryShare || bytes > memory.limit() - memory.used()) return false;
+    if (bytes > memory.left() / kMemoryShare) return false;
     try {
         TableBlock new_records(memory, room * sizeof(uint8_t*));
         TableBlock new_slots(memory, capacity * sizeof(Slot));

@@ -221,12 +221,24 @@ void GroupTable::add_chunk() {
 
 void GroupTable::index_record(uint64_t word, uint8_t* record) {
     // The record is in a chunk already: rebuilding puts it into the index as well.
-    if (index_.full()) {
-        // In large steps while that costs a small part of the share.
-        const bool small = index_.capacity() * 4 * sizeof(uint64_t) <= memory_.limit() / 16;
-        return rebuild_index(index_.capacity() * (small ? 4 : 2));
-    }
+    if (index_.full()) return rebuild_index(grown_capacity());
     index_.insert(word, record);
+}
+
+uint64_t GroupTable::grown_capacity() const {
+    // In large steps while that costs a small part of the share.
+    const bool small = index_.capacity() * 4 * sizeof(uint64_t) <= memory_.limit() / 16;
+    return index_.capacity() * (small ? 4 : 2);
+}
+
+uint64_t GroupTable::bytes_of_next(uint64_t key_bytes) const {
+    uint64_t bytes = next_ == end_ ? (plan_.record_bytes + charge_per_record_) * records_per_chunk_ : 0;
+    if (index_.capacity() == 0) {
+        bytes += first_capacity_ * sizeof(uint64_t);
+    } else if (index_.full()) {
+        bytes += (grown_capacity() - index_.capacity()) * sizeof(uint64_t);
+    }
+    return key_bytes == 0 ? bytes : bytes + arena_.bytes_for(key_bytes);
 }
 
 void GroupTable::rebuild_index(uint64_t capacity) {

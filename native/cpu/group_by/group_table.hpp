@@ -33,6 +33,9 @@ class GroupTable {
     // The record of one of the block's rows.
     uint8_t* find_or_insert_row(const RowBlock& block, int32_t i);
 
+    // Memory that one more record with so many bytes of keys may take at most.
+    uint64_t bytes_of_next(uint64_t key_bytes) const;
+
     uint64_t groups() const { return groups_; }
     TableMemory& memory() { return memory_; }
     ByteArena& arena() { return arena_; }
@@ -62,6 +65,7 @@ class GroupTable {
     void add_chunk();
     void index_record(uint64_t word, uint8_t* record);
     void rebuild_index(uint64_t capacity);
+    uint64_t grown_capacity() const;
 
     const GroupPlan& plan_;
     TableMemory& memory_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -23,6 +24,7 @@ class TableMemory {
     const MemoryBudget& budget() const { return *budget_; }
     uint64_t limit() const { return limit_; }
     uint64_t used() const { return used_; }
+    uint64_t left() const { return limit_ > used_ ? limit_ - used_ : 0; }
     uint64_t wanted() const { return wanted_; }  // bytes that would have been in use when TableFull was thrown
     // Counts bytes that a later step will need, so that it cannot fail then.
     void charge(uint64_t bytes);
@@ -68,6 +70,7 @@ class ByteArena {
     }
     void clear();
     uint64_t bytes() const { return bytes_; }
+    uint64_t bytes_for(uint64_t bytes) const { return std::max(bytes, chunk_bytes_); }  // at most, of memory
     const MemoryBudget& budget() const { return memory_.budget(); }
 
   private:
