@@ -17,12 +17,13 @@ export type {
     RunOptions,
     RuntimeOptions
 } from "./runtime/options.js";
-export { benchmarkTables, type TpchTable } from "./runtime/benchmark-tables.js";
+export { benchmarkTables, type SsbTable, type TpchTable } from "./runtime/benchmark-tables.js";
 export type {
     GenerateColumn,
     GenerateKey,
     GenerateOptions,
     GenerateRelationOptions,
+    GenerateSsbOptions,
     GenerateTpchOptions
 } from "./runtime/generate-options.js";
 export type {

@@ -45,7 +45,7 @@ struct GenerateSpec {
     int32_t workers = 1;
 };
 
-// Tables of benchmarks, as tpch_tables.hpp makes them.
+// Tables of benchmarks, as tpch_tables.hpp and ssb_tables.hpp make them.
 enum class BenchmarkTable : uint8_t {
     kTpchRegion,
     kTpchNation,
@@ -54,7 +54,12 @@ enum class BenchmarkTable : uint8_t {
     kTpchPart,
     kTpchPartsupp,
     kTpchOrders,
-    kTpchLineitem
+    kTpchLineitem,
+    kSsbLineorder,
+    kSsbCustomer,
+    kSsbSupplier,
+    kSsbPart,
+    kSsbDate
 };
 
 struct TableSpec {

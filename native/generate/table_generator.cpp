@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "generate/generated_batch.hpp"
 #include "generate/ordered_delivery.hpp"
+#include "generate/ssb_tables.hpp"
 #include "generate/table_recipe.hpp"
 #include "generate/tpch_tables.hpp"
 
@@ -77,7 +78,8 @@ void check_text_offsets(const TableSpec& spec, const TableRecipe& table) {
 }
 
 TableRecipe recipe_of(BenchmarkTable table, double scale, uint64_t seed) {
-    return tpch_table(table, scale, seed);
+    const bool is_ssb = table >= BenchmarkTable::kSsbLineorder;
+    return is_ssb ? ssb_table(table, scale, seed) : tpch_table(table, scale, seed);
 }
 
 }  // namespace

@@ -11,6 +11,10 @@
 
 namespace spillway {
 
+// Lines of an order, 1 .. 7, uniformly.
+constexpr int64_t kMeanLines = 4;
+constexpr int64_t kLinesMax = 7;
+
 struct TableColumn {
     enum class Kind : uint8_t { kInt32, kInt64, kDecimal, kBool, kText, kWord };
     std::string name;
@@ -34,6 +38,17 @@ struct TableRecipe {
                                std::function<void(int64_t first, int64_t count, OutputBatch& out)> fill) {
         const auto count_of = [](int64_t, int64_t count) { return count; };
         return {std::move(columns), rows, 1, 1, count_of, std::move(fill)};
+    }
+    // A table of the lines of so many orders; `lines` says how many of them order number 1, 2 ... has.
+    template <class Lines>
+    static TableRecipe of_orders(std::vector<TableColumn> columns, int64_t orders, Lines lines,
+                                 std::function<void(int64_t first, int64_t count, OutputBatch& out)> fill) {
+        const auto count_of = [lines](int64_t first, int64_t count) {
+            int64_t rows = 0;
+            for (int64_t number = first + 1; number <= first + count; ++number) rows += lines(number);
+            return rows;
+        };
+        return {std::move(columns), orders, kMeanLines, kLinesMax, count_of, std::move(fill)};
     }
 };
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generate/tpch_rows.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "generate/vocabularies.hpp"
@@ -26,10 +24,6 @@ enum TpchPurpose : uint64_t {
     kJudgedStream
 };
 
-int64_t scaled(double scale, double per_unit, int64_t at_least) {
-    return std::max<int64_t>(at_least, std::llround(scale * per_unit));
-}
-
 int64_t draw_balance(RandomSequence& random) {
     return random.between(-99'999, 999'999);
 }
@@ -47,18 +41,12 @@ void write_judgement(TpchSupplier& supplier, std::string_view word, RandomSequen
 }  // namespace
 
 TpchSizes::TpchSizes(double scale)
-    : orders(scaled(scale, 1'500'000, 1)),
-      customers(scaled(scale, 150'000, 3)),
-      parts(scaled(scale, 200'000, 1)),
-      suppliers(scaled(scale, 10'000, 1)),
-      clerks(scaled(scale, 1'000, 1)),
-      complaints(scaled(scale, 5, 0)) {}
-
-int64_t draw_customer(RandomSequence& random, int64_t customers) {
-    const int64_t with_orders = customers - customers / 3;
-    const int64_t customer = random.between(0, with_orders - 1);
-    return customer / 2 * 3 + customer % 2 + 1;
-}
+    : orders(scaled_count(scale, 1'500'000, 1)),
+      customers(scaled_count(scale, 150'000, 3)),
+      parts(scaled_count(scale, 200'000, 1)),
+      suppliers(scaled_count(scale, 10'000, 1)),
+      clerks(scaled_count(scale, 1'000, 1)),
+      complaints(scaled_count(scale, 5, 0)) {}
 
 TpchRows::TpchRows(double scale, uint64_t seed)
     : sizes_(scale),

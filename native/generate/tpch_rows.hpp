@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "generate/order_rules.hpp"
 #include "generate/permutation.hpp"
 #include "generate/random.hpp"
 #include "generate/row_text.hpp"
@@ -28,7 +29,7 @@ struct TpchSizes {
 struct TpchSupplier {
     Contact contact;
     int64_t balance = 0;  // hundredths, as every amount
-    std::array<char, 100> comment_bytes;
+    std::array<char, 100> comment_bytes{};
     uint32_t comment_size = 0;
     std::string_view comment() const { return {comment_bytes.data(), comment_size}; }
 };
@@ -37,7 +38,7 @@ struct TpchCustomer {
     Contact contact;
     int64_t balance = 0;
     uint32_t segment = 0;
-    std::string_view comment;
+    std::string_view comment{};
 };
 
 struct TpchPart {
@@ -88,33 +89,11 @@ struct TpchLine {
     uint32_t status() const { return shipped ? kLineFilled : kLineOpen; }
 };
 
-// First and last day of an order, in days since 1970-01-01.
-constexpr int32_t kFirstOrderDate = 8035;  // 1992-01-01
-constexpr int32_t kLastOrderDate = 10440;  // 1998-08-02: 151 days before the end of 1998
-
-// Of every 32 values, 8 are keys.
-inline int64_t order_key(int64_t number) {
-    return ((number >> 3) << 5) | (number & 7);
-}
-// In hundredths.
-inline int64_t retail_price(int64_t part) {
-    return 90000 + part / 10 % 20001 + 100 * (part % 1000);
-}
-// Draws one of the customers 1 .. `customers` that have orders: every third one has none.
-int64_t draw_customer(RandomSequence& random, int64_t customers);
-// The lines of an order are 1 .. 7, uniformly.
-constexpr int64_t kMeanLines = 4;
-constexpr int64_t kLinesMax = 7;
-inline int32_t line_count_of(uint64_t stream, int64_t order) {
-    const uint64_t drawn = random_below(random64(stream, static_cast<uint64_t>(order)), kLinesMax);
-    return 1 + static_cast<int32_t>(drawn);
-}
-
 class TpchRows {
   public:
     TpchRows(double scale, uint64_t seed);
     const TpchSizes& sizes() const { return sizes_; }
-    int32_t line_count(int64_t order) const { return line_count_of(count_stream_, order); }
+    int32_t line_count(int64_t order) const { return draw_line_count(count_stream_, order); }
     TpchOrder order(int64_t number) const;
     TpchLine line(const TpchOrder& order, int32_t line) const;
     TpchSupplier supplier(int64_t number) const;

@@ -248,18 +248,9 @@ std::vector<TableColumn> lineitem_columns() {
 }
 
 TableRecipe lineitem_table(const SharedRows& rows) {
-    TableRecipe table;
-    table.columns = lineitem_columns();
-    table.units = rows->sizes().orders;
-    table.unit_rows_mean = kMeanLines;
-    table.unit_rows_max = kLinesMax;
-    table.rows = [rows](int64_t first, int64_t count) {
-        int64_t lines = 0;
-        for (int64_t i = first + 1; i <= first + count; ++i) lines += rows->line_count(i);
-        return lines;
-    };
-    table.fill = [rows](int64_t first, int64_t count, OutputBatch& out) { fill_lineitem(*rows, first, count, out); };
-    return table;
+    return TableRecipe::of_orders(
+        lineitem_columns(), rows->sizes().orders, [rows](int64_t number) { return rows->line_count(number); },
+        [rows](int64_t first, int64_t count, OutputBatch& out) { fill_lineitem(*rows, first, count, out); });
 }
 
 TableRecipe part_supplier_table(const SharedRows& rows) {

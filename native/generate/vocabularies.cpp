@@ -67,6 +67,37 @@ Words with_digits(const Words& prefixes) {
     return pairs_of(prefixes, {"1", "2", "3", "4", "5"}, "");
 }
 
+Words numbers(int32_t first, int32_t last) {
+    Words words;
+    for (int32_t number = first; number <= last; ++number) words.push_back(std::to_string(number));
+    return words;
+}
+
+// Nine letters of the nation, filled up with blanks, and a digit: "UNITED KI5".
+Words city_names() {
+    Words prefixes;
+    for (const std::string& nation : nation_names()) {
+        prefixes.push_back(nation.substr(0, 9));
+        prefixes.back().resize(9, ' ');
+    }
+    return pairs_of(prefixes, numbers(0, SsbVocabularies::kCitiesOfNation - 1), "");
+}
+
+Words month_names() {
+    return {"January", "February", "March",     "April",   "May",      "June",
+            "July",    "August",   "September", "October", "November", "December"};
+}
+
+Words year_month_names() {
+    Words names;
+    for (int32_t year = 0; year < SsbVocabularies::kYears; ++year) {
+        for (const std::string& month : month_names()) {
+            names.push_back(month.substr(0, 3) + std::to_string(SsbVocabularies::kFirstYear + year));
+        }
+    }
+    return names;
+}
+
 }  // namespace
 
 Vocabulary::Vocabulary(std::vector<std::string> words) : words_(std::move(words)) {
@@ -93,6 +124,22 @@ TpchVocabularies::TpchVocabularies()
       line_statuses({"F", "O"}),
       instructions({"DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN"}),
       modes({"REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"}) {}
+
+const SsbVocabularies& SsbVocabularies::instance() {
+    static const SsbVocabularies all;
+    return all;
+}
+
+SsbVocabularies::SsbVocabularies()
+    : manufacturers(with_digits({"MFGR#"})),
+      categories(with_digits(with_digits({"MFGR#"}))),
+      brands(pairs_of(with_digits(with_digits({"MFGR#"})), numbers(1, 40), "")),
+      cities(city_names()),
+      ship_priorities({"0"}),
+      days({"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}),
+      months(month_names()),
+      year_months(year_month_names()),
+      seasons({"Winter", "Spring", "Summer", "Fall", "Christmas"}) {}
 
 int32_t region_of_nation(int32_t nation) {
     return kNations[static_cast<size_t>(nation)].region;

@@ -50,6 +50,29 @@ struct TpchVocabularies {
     TpchVocabularies();
 };
 
+// Those of the Star Schema Benchmark that TPC-H does not have.
+struct SsbVocabularies {
+    static constexpr int32_t kFirstYear = 1992;
+    static constexpr int32_t kYears = 7;
+    static constexpr uint32_t kCitiesOfNation = 10;
+
+    static const SsbVocabularies& instance();
+
+    const Vocabulary manufacturers;
+    const Vocabulary categories;  // five of each manufacturer
+    const Vocabulary brands;      // forty of each category
+    const Vocabulary cities;      // number n * kCitiesOfNation + digit
+    const Vocabulary ship_priorities;
+    const Vocabulary days;  // Sunday first
+    const Vocabulary months;
+    const Vocabulary year_months;  // of all years, in order
+    const Vocabulary seasons;
+
+  private:
+    SsbVocabularies();
+};
+
+enum SellingSeason : uint32_t { kWinter, kSpring, kSummer, kFall, kChristmas };
 enum OrderStatus : uint32_t { kOrderFilled, kOrderOpen, kOrderPartial };
 enum LineStatus : uint32_t { kLineFilled, kLineOpen };
 enum ReturnFlag : uint32_t { kAccepted, kNotReturned, kReturned };

@@ -255,7 +255,7 @@ export interface NativeGenerateSpec {
 
 /** One part of a table of a benchmark; see native/generate/table_generator.hpp. */
 export interface NativeTableSpec {
-    benchmark: "tpch";
+    benchmark: "tpch" | "ssb";
     table: string;
     /** 1 = 1.5 M orders, about 6 M lines. */
     scale: number;

@@ -120,14 +120,111 @@ const tpch = {
     }
 } as const satisfies Record<string, TableShape>;
 
-const shapes: Readonly<Record<Benchmark, Readonly<Record<string, TableShape>>>> = { tpch };
+// 200,000 more for each doubling of the scale.
+const ssbParts = (scale: number): number =>
+    scale < 1 ? Math.round(200_000 * scale) : 200_000 * (1 + Math.floor(Math.log2(scale)));
 
-export type Benchmark = "tpch";
+const ssb = {
+    lineorder: {
+        columns: {
+            lo_orderkey: "int64",
+            lo_linenumber: "int32",
+            lo_custkey: "int64",
+            lo_partkey: "int64",
+            lo_suppkey: "int64",
+            lo_orderdate: "int32",
+            lo_orderpriority: "word",
+            lo_shippriority: "word",
+            lo_quantity: "int32",
+            lo_extendedprice: "int32",
+            lo_ordtotalprice: "int32",
+            lo_discount: "int32",
+            lo_revenue: "int32",
+            lo_supplycost: "int32",
+            lo_tax: "int32",
+            lo_commitdate: "int32",
+            lo_shipmode: "word"
+        },
+        rowBytes: 100,
+        rows: times(6_000_000)
+    },
+    customer: {
+        columns: {
+            c_custkey: "int64",
+            c_name: "text",
+            c_address: "text",
+            c_city: "word",
+            c_nation: "word",
+            c_region: "word",
+            c_phone: "text",
+            c_mktsegment: "word"
+        },
+        rowBytes: 120,
+        rows: times(30_000)
+    },
+    supplier: {
+        columns: {
+            s_suppkey: "int64",
+            s_name: "text",
+            s_address: "text",
+            s_city: "word",
+            s_nation: "word",
+            s_region: "word",
+            s_phone: "text"
+        },
+        rowBytes: 110,
+        rows: times(2_000)
+    },
+    part: {
+        columns: {
+            p_partkey: "int64",
+            p_name: "text",
+            p_mfgr: "word",
+            p_category: "word",
+            p_brand1: "word",
+            p_color: "word",
+            p_type: "word",
+            p_size: "int32",
+            p_container: "word"
+        },
+        rowBytes: 120,
+        rows: ssbParts
+    },
+    date: {
+        columns: {
+            d_datekey: "int32",
+            d_date: "text",
+            d_dayofweek: "word",
+            d_month: "word",
+            d_year: "int32",
+            d_yearmonthnum: "int32",
+            d_yearmonth: "word",
+            d_daynuminweek: "int32",
+            d_daynuminmonth: "int32",
+            d_daynuminyear: "int32",
+            d_monthnuminyear: "int32",
+            d_weeknuminyear: "int32",
+            d_sellingseason: "word",
+            d_lastdayinweekfl: "bool",
+            d_lastdayinmonthfl: "bool",
+            d_holidayfl: "bool",
+            d_weekdayfl: "bool"
+        },
+        rowBytes: 110,
+        rows: always(2557)
+    }
+} as const satisfies Record<string, TableShape>;
+
+const shapes: Readonly<Record<Benchmark, Readonly<Record<string, TableShape>>>> = { tpch, ssb };
+
+export type Benchmark = "tpch" | "ssb";
 export type TpchTable = keyof typeof tpch;
+export type SsbTable = keyof typeof ssb;
 
 /** Names of the tables of each benchmark, in the order of its specification. */
 export const benchmarkTables = {
-    tpch: Object.keys(tpch) as TpchTable[]
+    tpch: Object.keys(tpch) as TpchTable[],
+    ssb: Object.keys(ssb) as SsbTable[]
 } as const;
 
 /** A table of a benchmark; both are checked. */

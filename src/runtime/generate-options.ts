@@ -9,7 +9,7 @@ import {
     invalidArgument,
     readArgument
 } from "../model/arguments.js";
-import { benchmarkTables, type Benchmark, type TpchTable } from "./benchmark-tables.js";
+import { benchmarkTables, type Benchmark, type SsbTable, type TpchTable } from "./benchmark-tables.js";
 import type { GenerateRequest, GeneratedColumn } from "./generate.js";
 
 /** A column of generated values: integers or floats of a width, or readable text. */
@@ -68,22 +68,34 @@ interface GenerateTableOptions {
      * `l_shipmode`. Defaults to false.
      */
     dictionary?: boolean;
-    /** Makes only this part of `parts`, counted from 1: consecutive rows of the table. Without `parts` 1. */
+    /** Makes only this part of `parts`, counted from 1: consecutive rows of the table. Needed with `parts`. */
     part?: number;
     /** How many parts the table is made in, up to a million. All together are its rows. Defaults to 1. */
     parts?: number;
-    /** Rows of a record batch. Defaults to about 16 MiB's worth. Batches of lineitem and partsupp vary around it. */
+    /**
+     * Rows of a record batch; those of lineitem, lineorder and partsupp vary around it. Defaults to about 16 MiB's
+     * worth.
+     */
     batchRows?: number;
 }
 
-/** A table like TPC-H's: same columns, types and key relations, own random numbers and comments. */
+/** A table of TPC-H: same columns, types and key relations, own random numbers and comments. */
 export interface GenerateTpchOptions extends GenerateTableOptions {
     /** Defaults to "tpch". */
     benchmark?: "tpch";
     table: TpchTable;
 }
 
-export type GenerateOptions = GenerateRelationOptions | GenerateTpchOptions;
+/**
+ * A table of the Star Schema Benchmark; `scale` 1 is about 6 million rows of lineorder. Some names of its tables are
+ * those of others in TPC-H.
+ */
+export interface GenerateSsbOptions extends GenerateTableOptions {
+    benchmark: "ssb";
+    table: SsbTable;
+}
+
+export type GenerateOptions = GenerateRelationOptions | GenerateTpchOptions | GenerateSsbOptions;
 
 const columnTypes = {
     int8: { kind: "int", width: 1 },
@@ -178,6 +190,16 @@ const benchmarkNames = Object.keys(benchmarkTables) as Benchmark[];
 const tableNames = ["benchmark", "table", "scale", "seed", "dictionary", "part", "parts", "batchRows"];
 const partsMax = 1_000_000;
 
+function checkTableName(value: unknown, benchmark: Benchmark): string {
+    const tablesOf = (name: Benchmark): readonly unknown[] => benchmarkTables[name];
+    const other = benchmarkNames.find((name) => tablesOf(name).includes(value));
+    if (other === undefined || tablesOf(benchmark).includes(value)) {
+        return checkOneOf(value, "table", benchmarkTables[benchmark]);
+    }
+    const own = benchmarkTables[benchmark].map((table) => `"${table}"`).join(", ");
+    throw invalidArgument("table", `\`benchmark: "${other}"\` beside it, or one of ${own}`, value);
+}
+
 function checkTable(options: unknown): GenerateRequest {
     const given = checkOptions(options, "", tableNames);
     const benchmark = or(given["benchmark"], "tpch" as const, (b) => checkOneOf(b, "benchmark", benchmarkNames));
@@ -188,7 +210,7 @@ function checkTable(options: unknown): GenerateRequest {
     return {
         kind: "table",
         benchmark,
-        table: checkOneOf(given["table"], "table", benchmarkTables[benchmark]),
+        table: checkTableName(given["table"], benchmark),
         scale: checkNumber(given["scale"], "scale", 0, 1e6),
         seed: checkSeed(given["seed"]),
         dictionary: or(given["dictionary"], false, (d) => checkBoolean(d, "dictionary")),

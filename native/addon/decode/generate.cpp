@@ -38,7 +38,13 @@ GeneratedColumn decode_generated_column(const Field& field) {
 }
 
 BenchmarkTable decode_table(const Field& benchmark, const Field& table) {
-    benchmark.one_of<bool>({{"tpch", true}});
+    if (benchmark.one_of<bool>({{"tpch", false}, {"ssb", true}})) {
+        return table.one_of<BenchmarkTable>({{"lineorder", BenchmarkTable::kSsbLineorder},
+                                             {"customer", BenchmarkTable::kSsbCustomer},
+                                             {"supplier", BenchmarkTable::kSsbSupplier},
+                                             {"part", BenchmarkTable::kSsbPart},
+                                             {"date", BenchmarkTable::kSsbDate}});
+    }
     return table.one_of<BenchmarkTable>({{"region", BenchmarkTable::kTpchRegion},
                                          {"nation", BenchmarkTable::kTpchNation},
                                          {"supplier", BenchmarkTable::kTpchSupplier},

@@ -175,7 +175,8 @@ async function generateFile(
 async function generateAll(files: GeneratedFile[], args: SharedArguments, context: CommandContext): Promise<void> {
     if (args.folder === "-") {
         throw new UsageError(
-            "generate writes several files, which standard output cannot hold; name a folder (./- for one of that name)."
+            "generate writes several files, which standard output cannot hold; name a folder " +
+                "(./- for one of that name)."
         );
     }
     if (otherFormatOf(args.folder) !== null && !existsSync(args.folder)) {
@@ -236,10 +237,21 @@ const generateTpch = defineCommand({
     run: (args, context) => generateAll(tableFiles(args, "tpch"), args, context)
 });
 
+const generateSsb = defineCommand({
+    usage: "ssb <folder>",
+    synopsis: "generate ssb FOLDER [options]",
+    describe: "The five tables of the Star Schema Benchmark, an Arrow file each, with own random numbers",
+    examples: [["$0 generate ssb data --scale 10 --dictionary", "About 60 M rows of lineorder and four dimensions"]],
+    positionals: sharedPositionals,
+    options: tableOptions,
+    remedies,
+    run: (args, context) => generateAll(tableFiles(args, "ssb"), args, context)
+});
+
 export const generateCommand = defineCommandGroup({
     usage: "generate",
     synopsis: "generate COMMAND",
-    describe: "Write relations to try things with: keys of any skew, or TPC-H-like tables",
+    describe: "Write relations to try things with: keys of any skew, or the tables of TPC-H or SSB",
     examples: [],
-    subcommands: [generateRelations, generateTpch]
+    subcommands: [generateRelations, generateTpch, generateSsb]
 });

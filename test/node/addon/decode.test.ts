@@ -206,4 +206,28 @@ describe("stages", () => {
         await expect(generate({ rows: -1 })).rejects.toMatchObject({ details: { field: "spec.rows" } });
         await expect(generate({ key: { ...spec.key, zipf: NaN } })).rejects.toThrow(/'spec.key.zipf' must be a number/);
     });
+
+    test("check what table is to be generated", async () => {
+        const sizes = { scale: 0.001, seed: 1n, part: 1, parts: 1, batchRows: 100, workers: 1 };
+        const spec = { benchmark: "tpch" as const, table: "part", ...sizes, dictionaryIds: [0, 1, 2, 3] };
+        const sink = binding.createCountSink(job);
+        const generate = (change: Loose) => binding.generateTable(job, { ...spec, ...change }, sink);
+        for (const change of [
+            { benchmark: "tpcds" },
+            { table: "lineorder" },
+            { benchmark: "ssb", table: "orders" },
+            { dictionaryIds: [0, 1] },
+            { dictionaryIds: "all" }
+        ]) {
+            const field = `spec.${Object.keys(change).at(-1)}`;
+            await expect(generate(change)).rejects.toMatchObject({ code: "INVALID_ARGUMENT", details: { field } });
+        }
+        await expect(generate({ part: 2 })).rejects.toThrow(/'part' is 2; it must be between 1 and 1/);
+        await expect(generate({ scale: 0 })).rejects.toThrow(/'scale' is 0.0+; it must be above 0/);
+        expect(await generate({})).toBe(200);
+        expect(binding.generatedDictionaries("ssb", "lineorder").map(({ length }) => length)).toEqual([5, 1, 7]);
+        expect(errorOf(() => binding.generatedDictionaries("ssb", "orders"))).toMatchObject({
+            code: "INVALID_ARGUMENT"
+        });
+    });
 });

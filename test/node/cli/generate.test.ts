@@ -134,6 +134,15 @@ describe("tables of a benchmark", () => {
         expect(readdirSync(folder).sort()).toEqual(files.map((name) => `${name}.arrow`).sort());
     });
 
+    test("of SSB likewise", async () => {
+        const words = ["--scale", "0.001", "--threads", "1", "--memory", "64MiB", "--dictionary", "-q"];
+        expect((await command(["generate", "ssb", folder, ...words])).code).toBe(0);
+        const files = ["customer", "date", "lineorder", "part", "supplier"];
+        expect(readdirSync(folder).sort()).toEqual(files.map((name) => `${name}.arrow`));
+        const rows = files.map((name) => tableFromIPC(bytesOf(`${name}.arrow`)).numRows);
+        expect(rows).toEqual([30, 2557, expect.closeTo(6000, -3), 200, 2]);
+    });
+
     test("or only those that are named, as dictionaries where asked", async () => {
         expect((await tables("--tables", "nation,part", "--tables", "region", "-q")).code).toBe(0);
         expect(readdirSync(folder).sort()).toEqual(["nation.arrow", "part.arrow", "region.arrow"]);

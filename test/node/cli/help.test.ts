@@ -16,6 +16,7 @@ const commands = [
     ["generate"],
     ["generate", "relations"],
     ["generate", "tpch"],
+    ["generate", "ssb"],
     ["machine"],
     ["machine", "calibrate"],
     ["demo"],

@@ -21,7 +21,7 @@ test.each([
     [["explain", "joni", "a", "--on", "k"], /^Unknown command "joni"; did you mean join\?/],
     [["--quiet", "joni", "a"], /^Unknown command "joni"/],
     [["--memroy", "1GiB", ...join], /^Unknown option --memroy; did you mean --memory\?/],
-    [["machine", "--quiet"], /^"machine" has no option --quiet; "join", .*"generate tpch" have it\./],
+    [["machine", "--quiet"], /^"machine" has no option --quiet; "join", .*"generate ssb" have it\./],
     [["explain", ...join, "--count"], /^"explain join" has no option --count; "join", "groupby" have it\./],
     [[...join, "--type", "-"], /--type cannot be "-"/],
     [["generate", "tpch", "a", "--", "--b"], /^Unexpected "--b"\./],

@@ -113,7 +113,12 @@ describe("every foreign key has its partner", () => {
         ["tpch", "partsupp", "supplier", { ps_suppkey: "s_suppkey" }],
         ["tpch", "orders", "customer", { o_custkey: "c_custkey" }],
         ["tpch", "lineitem", "orders", { l_orderkey: "o_orderkey" }],
-        ["tpch", "lineitem", "partsupp", { l_partkey: "ps_partkey", l_suppkey: "ps_suppkey" }]
+        ["tpch", "lineitem", "partsupp", { l_partkey: "ps_partkey", l_suppkey: "ps_suppkey" }],
+        ["ssb", "lineorder", "customer", { lo_custkey: "c_custkey" }],
+        ["ssb", "lineorder", "supplier", { lo_suppkey: "s_suppkey" }],
+        ["ssb", "lineorder", "part", { lo_partkey: "p_partkey" }],
+        ["ssb", "lineorder", "date", { lo_orderdate: "d_datekey" }],
+        ["ssb", "lineorder", "date", { lo_commitdate: "d_datekey" }]
     ];
     test.each(foreignKeys)("%s: %s refers to %s", async (benchmark, from, to, on) => {
         const left = await runtime.generate(optionsOf(benchmark, from), "memory");

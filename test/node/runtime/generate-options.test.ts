@@ -97,6 +97,7 @@ describe("options of a generated table", () => {
         [{ table: "orders", scale: 0.5 }, {}],
         [{ benchmark: "tpch", table: "region", scale: 1, dictionary: true }, {}],
         [{ table: "partsupp", scale: 1, part: 1 }, {}],
+        [{ benchmark: "ssb", table: "customer", scale: 1 }, {}],
         [{ table: "supplier", scale: 1, part: 3, parts: 3 }, {}],
         [{ table: "nation", scale: 1, part: 1_000_000, parts: 1_000_000 }, {}],
         [{ table: "lineitem", scale: 0, seed: 3 }, { seed: 3n }],
@@ -124,6 +125,18 @@ describe("options of a generated table", () => {
         ["rows", { table: "orders", scale: 1, rows: 10 }]
     ])("%s is refused in %o", (option, options) => {
         refused(options, option);
+    });
+});
+
+describe("a table of the other benchmark", () => {
+    test.each([
+        [{ table: "lineorder", scale: 1 }, /Expected `benchmark: "ssb"` beside it, or one of "region", .*"lineitem"/],
+        [
+            { benchmark: "ssb", table: "orders", scale: 1 },
+            /Expected `benchmark: "tpch"` beside it, or one of "lineorder", .*"date"/
+        ]
+    ])("is told apart: %j", (options, message) => {
+        refused(options, "table", message);
     });
 });
 
@@ -243,6 +256,22 @@ describe("the schema of generated rows, none of which is null,", () => {
         expect(columnsOf({ table, scale: 1 })).toEqual(
             columns.map((column) => column.replace("Dictionary<Int32, Utf8>", "Utf8"))
         );
+    });
+
+    test("is that of the Star Schema Benchmark", () => {
+        const of = (table: string) => columnsOf({ benchmark: "ssb", table, scale: 1, dictionary: true });
+        const namesOf = (table: string, type: string) =>
+            of(table).flatMap((column) => (column.endsWith(` ${type}`) ? [column.split(" ")[0]] : []));
+        expect(of("customer")).toEqual([
+            ...["c_custkey Int64", "c_name Utf8", "c_address Utf8"],
+            ...["city", "nation", "region"].map((name) => `c_${name} Dictionary<Int32, Utf8>`),
+            ...["c_phone Utf8", "c_mktsegment Dictionary<Int32, Utf8>"]
+        ]);
+        expect(namesOf("lineorder", "Int64")).toEqual(["lo_orderkey", "lo_custkey", "lo_partkey", "lo_suppkey"]);
+        expect(of("lineorder")).toHaveLength(17);
+        expect(namesOf("date", "Bool")).toHaveLength(4);
+        expect(of("date")).toHaveLength(17);
+        expect([of("part").length, of("supplier").length]).toEqual([9, 7]);
     });
 
     test("is that of the other tables of TPC-H", () => {

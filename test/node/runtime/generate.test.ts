@@ -267,6 +267,8 @@ describe("progress of a file", () => {
         [{ table: "lineitem", scale: 0.0000011 }, 7],
         [{ table: "lineitem", scale: 1, part: 2, parts: 8 }, 750_000],
         [{ table: "region", scale: 100 }, 5],
+        [{ benchmark: "ssb", table: "part", scale: 0.5 }, 100_000],
+        [{ benchmark: "ssb", table: "part", scale: 4.5 }, 600_000],
         [{ rows: 0 }, 0]
     ])("knows about how many rows come of %j", async (options, totalRows) => {
         const { seen } = await told(options, [0], undefined);
