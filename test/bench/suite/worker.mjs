@@ -49,9 +49,10 @@ async function main(options) {
         budget: async ({ bytes }) => await engine.setBudget(bytes),
         close: async () => await engine.close()
     };
+    process.on("disconnect", () => process.exit()); // Whoever asked is gone.
     process.on("message", ({ action, ...message }) => {
         actions[action](message).then(
-            (answer) => process.send({ answer }, () => action === "close" && process.disconnect()),
+            (answer) => process.send({ answer }, () => action === "close" && process.exit()),
             ({ message, code, details }) => process.send({ error: { message, code, details } })
         );
     });
