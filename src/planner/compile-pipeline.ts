@@ -194,6 +194,15 @@ export function compilePipeline(
 /** Of 1,024 values of 16 bytes with their NULLs (native/cpu/materialize/row_vector.hpp). */
 const vectorColumnBytes = 17 * 1024;
 
+/** Does it save more than a partition pass over narrow rows costs, where they are not grouped as they come? */
+function isWorthIt(draft: PlanDraft, { joins }: Pipeline): boolean {
+    const { debug, policy } = draft.request;
+    const [first, ...others] = joins;
+    if (first === undefined || others.length > 0 || debug.algorithm === "pipeline") return true;
+    const width = draft.widthOf(first.plan.probe);
+    return width.fixed + width.heap >= policy.pipelineRowBytesMin;
+}
+
 /** A pipeline whose rows go to `output` as they are. False: the node ends none that is worth it. */
 export function compilePipelineJoin(
     draft: PlanDraft,
@@ -205,7 +214,7 @@ export function compilePipelineJoin(
     if (output.limit !== undefined) return false;
     const pipeline = pipelineOf(draft, node, needed);
     if (pipeline === undefined) return false;
-    if (pipeline.joins.length < 2 && draft.request.debug.algorithm !== "pipeline") return false;
+    if (!isWorthIt(draft, pipeline)) return false;
     const { spec, builds, inputBytes, tableBytes } = compilePipeline(draft, pipeline, needed, compileNode);
     const { estimator } = draft.request;
     const { widths, rows } = estimator.of(node);

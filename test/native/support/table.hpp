@@ -150,7 +150,9 @@ inline Value read_value(const OutputColumn& column, int64_t row) {
 // Collects batches as a multiset of rows.
 class CollectSink final : public BatchSink {
   public:
-    explicit CollectSink(int64_t batch_rows, bool columns = true) : batch_rows_(batch_rows), columns_(columns) {}
+    explicit CollectSink(int64_t batch_rows, bool columns = true)
+        : CollectSink(BatchSize{.rows = batch_rows}, columns) {}
+    explicit CollectSink(BatchSize batch_size, bool columns = true) : batch_size_(batch_size), columns_(columns) {}
     bool wants_columns() const override { return columns_; }
     void add_rows(int, uint64_t rows) override {
         std::lock_guard<std::mutex> lock(mutex_);
@@ -165,14 +167,14 @@ class CollectSink final : public BatchSink {
             ++rows[values];
         }
     }
-    BatchSize batch_size() const override { return {.rows = batch_rows_}; }
+    BatchSize batch_size() const override { return batch_size_; }
 
     Rows rows;
     uint64_t row_count = 0;
 
   private:
     std::mutex mutex_;
-    const int64_t batch_rows_;
+    const BatchSize batch_size_;
     const bool columns_;
 };
 

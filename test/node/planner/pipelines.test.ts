@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins behind each other whose tables stay in memory: which ones are planned as one stage, and what it is told.
+import { Field, Int32, Int64, List, Utf8 } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import type { LogicalNode } from "../../../src/plan/logical.js";
+import type { PipelineStage, Plan } from "../../../src/plan/plan.js";
+import { Explanation } from "../../../src/plan/plan-text.js";
+import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
+
+const dimension = (name: string, rows: number, more = {}): LogicalNode =>
+    inputNode({ [`${name}_key`]: new Int64(), [`${name}_name`]: new Utf8() }, { rows, name, ...more });
+const fact = (more = {}): LogicalNode => {
+    const keys = { a_key: new Int64(), b_key: new Int64(), c_key: new Int64() };
+    return inputNode({ ...keys, price: new Int64() }, { rows: 10_000_000, name: "fact", ...more });
+};
+const a = dimension("a", 1000);
+const b = dimension("b", 20_000);
+const c = dimension("c", 500);
+
+const planOf = (root: LogicalNode, more: Partial<PlanQuery> = {}): Plan => planQuery(planQueryOf(root, more));
+const kinds = (plan: Plan): string[] => plan.stages.map((stage) => stage.kind);
+const pipelineOf = (plan: Plan): PipelineStage =>
+    plan.stages.find((stage): stage is PipelineStage => stage.kind === "pipeline")!;
+// Every row of the fact table has its partner.
+const hints = { resultRows: 10_000_000 };
+const star = (...dimensions: [LogicalNode, string][]): LogicalNode =>
+    dimensions.reduce((rest, [node, on]) => join(node, rest, { on, hints }), fact());
+const sum = { total: { sum: "price" } };
+
+describe("joins behind each other", () => {
+    test("are one stage, in which the rows of the fact table pass all tables", () => {
+        const plan = planOf(star([a, "a_key"], [b, "b_key"]));
+        expect(kinds(plan)).toEqual(["partition", "partition", "pipeline"]);
+        const { spec, builds, input } = pipelineOf(plan);
+        expect(plan.inputs[input]!.name).toBe("fact");
+        expect(builds).toEqual([0, 1]);
+        // Keys of both joins are the fact table's.
+        expect(spec.joins.map(({ keyColumns }) => keyColumns)).toEqual([
+            [{ join: -1, column: 0 }],
+            [{ join: -1, column: 1 }]
+        ]);
+        expect(String(new Explanation(plan))).toMatch(/2 hash joins in a pipeline/);
+        expect(String(new Explanation(plan))).toMatch(/rows through its joins: 10,000,000 -> /);
+    });
+
+    test("are grouped as they come where the groups fit tables", () => {
+        const plan = planOf(
+            group(star([a, "a_key"], [b, "b_key"]), { keys: ["a_name"], aggregates: sum, hints: { groups: 100 } })
+        );
+        expect(kinds(plan)).toEqual(["partition", "partition", "pipeline"]);
+        expect(pipelineOf(plan).group!.spec.aggregates).toHaveLength(1);
+        const many = group(star([a, "a_key"], [b, "b_key"]), {
+            keys: ["c_key"],
+            aggregates: sum,
+            hints: { groups: 9e6 }
+        });
+        expect(kinds(planOf(many))).toEqual(["partition", "partition", "pipeline", "group"]);
+    });
+
+    test("take a key from the rows that an earlier join found", () => {
+        const middle = inputNode({ a_key: new Int64(), b_key: new Int64() }, { rows: 5000, name: "middle" });
+        const rows = inputNode({ a_key: new Int64(), price: new Int64() }, { rows: 10_000_000, name: "fact" });
+        const plan = planOf(join(b, join(middle, rows, { on: "a_key", hints }), { on: "b_key" }));
+        const [, second] = pipelineOf(plan).spec.joins;
+        expect(second!.keyColumns[0]!.join).toBe(0);
+    });
+
+    test("build a side that is a join itself first", () => {
+        const snowflake = join(c, inputNode({ c_key: new Int64(), b_key: new Int64() }, { rows: 2000, name: "d" }), {
+            on: "c_key"
+        });
+        const plan = planOf(join(snowflake, join(a, fact(), { on: "a_key", hints }), { on: ["b_key"] }));
+        expect(kinds(plan).at(-1)).toBe("pipeline");
+        expect(pipelineOf(plan).builds).toHaveLength(2);
+    });
+
+    test("keep rows without a partner only on the side that passes by", () => {
+        const kept = join(join(a, fact(), { on: "a_key", hints }), b, { on: "b_key", type: "left" });
+        expect(pipelineOf(planOf(kept)).spec.joins[1]!.spec.keepUnmatchedProbe).toBe(true);
+        const built = join(b, join(a, fact(), { on: "a_key", hints }), { on: "b_key", type: "full" });
+        expect(kinds(planOf(built))).not.toContain("pipeline");
+        const semi = join(join(a, fact(), { on: "a_key", hints }), b, { on: "b_key", type: "anti" });
+        expect(pipelineOf(planOf(semi)).spec.joins[1]!.spec).toMatchObject({ emit: "probeOnce", anti: true });
+    });
+});
+
+describe("joins are no pipeline", () => {
+    test("where tables do not fit, or are larger than is worth it", () => {
+        const root = star([dimension("a", 4_000_000), "a_key"], [dimension("b", 9_000_000), "b_key"]);
+        expect(kinds(planOf(root))).not.toContain("pipeline");
+        const tight = star([dimension("a", 300_000), "a_key"], [dimension("b", 300_000), "b_key"]);
+        expect(kinds(planOf(tight))).toContain("pipeline");
+        expect(kinds(planOf(tight, { budgetBytes: 16 * 2 ** 20 }))).not.toContain("pipeline");
+    });
+
+    test("where rows come as a stream, or are nested", () => {
+        const streamed = join(b, join(a, fact({ streamed: true }), { on: "a_key" }), { on: "b_key" });
+        expect(kinds(planOf(streamed))).not.toContain("pipeline");
+        const list = new List(new Field("item", new Int32()));
+        const nested = inputNode({ a_key: new Int64(), b_key: new Int64(), list }, { rows: 1e7, name: "nested" });
+        expect(kinds(planOf(join(b, join(a, nested, { on: "a_key" }), { on: "b_key" })))).not.toContain("pipeline");
+    });
+
+    test("where another algorithm is named, or one join has narrow rows", () => {
+        const root = star([a, "a_key"], [b, "b_key"]);
+        expect(kinds(planOf(root, { debug: { algorithm: "radix" } }))).not.toContain("pipeline");
+        expect(kinds(planOf(star([a, "a_key"])))).toEqual(["partition", "streamingJoin"]);
+        expect(kinds(planOf(star([a, "a_key"]), { debug: { algorithm: "pipeline" } }))).toContain("pipeline");
+    });
+});
