@@ -19,7 +19,10 @@ function sqlType({ name, type }, members) {
     if (DataType.isFloat(type) && type.precision === 2) return "DOUBLE";
     if (DataType.isDecimal(type) && type.precision <= 18) return `DECIMAL(${type.precision}, ${type.scale})`;
     if (DataType.isDate(type) && type.unit === 0) return "DATE";
+    if (DataType.isBool(type)) return "BOOLEAN";
     if (DataType.isUtf8(type)) return "VARCHAR";
+    // A file without rows may have no dictionary, and an enumeration has a text at least.
+    if (DataType.isDictionary(type) && members.length === 0) return "VARCHAR";
     if (DataType.isDictionary(type)) return `ENUM (${members.map(quoted).join(", ")})`;
     throw new Error(`Column "${name}" has type ${type}, which is not loaded into DuckDB here.`);
 }
@@ -37,6 +40,13 @@ function copyDecimals(vector, { values }, begin, rows) {
         low[2 * row + 1] = values[at + 1];
     }
     copyFixed(vector, low, 0, 2 * rows);
+}
+
+/** DuckDB has a byte for each, Arrow a bit. */
+function copyBools(vector, { values, offset }, begin, rows) {
+    const bytes = new Uint8Array(rows);
+    for (let row = 0, bit = offset + begin; row < rows; row++, bit++) bytes[row] = (values[bit >> 3] >> (bit & 7)) & 1;
+    copyFixed(vector, bytes, 0, rows);
 }
 
 function copyTexts(vector, { values, valueOffsets, isValid }, begin, rows) {
@@ -84,6 +94,7 @@ function copierOf(type) {
     if (DataType.isDictionary(type)) return copyCodes;
     if (DataType.isUtf8(type)) return copyTexts;
     if (DataType.isDecimal(type)) return copyDecimals;
+    if (DataType.isBool(type)) return copyBools;
     return (vector, { values }, begin, rows) => copyFixed(vector, values, begin, rows);
 }
 
@@ -96,7 +107,7 @@ function columnOf({ name, type }, data, members) {
     const isValid = hasNulls
         ? (row) => (nullBitmap[(row + offset) >> 3] & (1 << ((row + offset) & 7))) !== 0
         : alwaysValid;
-    const column = { values, valueOffsets, hasNulls, isValid, copy: copierOf(type) };
+    const column = { values, valueOffsets, offset, hasNulls, isValid, copy: copierOf(type) };
     if (!DataType.isDictionary(type)) return column;
     const places = new Map(members[name].map((text, place) => [text, place]));
     return { ...column, members: members[name], codes: Array.from(dictionary, (text) => places.get(text)) };

@@ -22,8 +22,8 @@ export const help = `npm run bench -- --suite [options]
   --limit-s N          begins no more queries after so many seconds
   --json               the records on stdout instead of tables
 
-Results of a complete run are written to docs/results/<machine>/cpu-suite.json as they come, those of any other only with
---write or --record; records of queries that are not measured again stay.`;
+Results of a complete run are written to docs/results/<machine>/cpu-suite.json as they come, those of any other only
+with --write or --record; records of queries that are not measured again stay.`;
 
 const text = { type: "string" };
 const flag = { type: "boolean", default: false };

@@ -14,7 +14,7 @@ function panelOf({ suite, scale, text, threads }) {
 const colours = { domain: ["faster than DuckDB", "slower"], range: ["#1f6f8b", "#c0392b"] };
 
 function panel(values, title) {
-    const rows = { field: "name", type: "nominal", title: null, sort: null, axis: { labelLimit: 420 } };
+    const rows = { field: "name", type: "nominal", title: null, sort: null, axis: { labelLimit: 700 } };
     const scale = { type: "log" };
     const axis = { title: "time of DuckDB / time of Spillway (log)", format: "~g" };
     const side = { field: "side", type: "nominal", title: null, scale: colours };

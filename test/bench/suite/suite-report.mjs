@@ -90,7 +90,8 @@ function linesOf(queries, of) {
 /** "By the clock Spillway is 1.2 times as fast ..., and slower in 3 of them:", with a line for each of these. */
 function ratioSentence(compared, kind, of) {
     const lost = compared.filter((query) => query[of] < 1).sort((a, b) => a[of] - b[of]);
-    const fast = `By ${kind} Spillway is ${mean(compared.map((query) => query[of])).toFixed(2)} times as fast as DuckDB`;
+    const times = mean(compared.map((query) => query[of])).toFixed(2);
+    const fast = `By ${kind} Spillway is ${times} times as fast as DuckDB`;
     const slower = lost.length === 0 ? "and slower in none." : `and slower in ${lost.length} of them:`;
     return `${fast} (geometric mean of ${compared.length} queries), ${slower}${linesOf(lost, of)}`;
 }
@@ -142,5 +143,6 @@ export function budgetSummary(results) {
     const slow = results.filter(({ slowdown }) => slowdown > mostSlowdown).sort((a, b) => b.slowdown - a.slowdown);
     const named = slow.map(({ query, slowdown }) => ({ name: query.name, slowdown }));
     const most = `more than ${mostSlowdown} times as long with a budget of a quarter`;
-    return `${slow.length} of ${results.length} queries take ${most}${slow.length > 0 ? ":" : "."}${linesOf(named, "slowdown")}`;
+    const lines = linesOf(named, "slowdown");
+    return `${slow.length} of ${results.length} queries take ${most}${slow.length > 0 ? ":" : "."}${lines}`;
 }
