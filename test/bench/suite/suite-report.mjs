@@ -90,8 +90,8 @@ function linesOf(queries, of) {
 /** "By the clock Spillway is 1.2 times as fast ..., and slower in 3 of them:", with a line for each of these. */
 function ratioSentence(compared, kind, of) {
     const lost = compared.filter((query) => query[of] < 1).sort((a, b) => a[of] - b[of]);
-    const times = mean(compared.map((query) => query[of])).toFixed(2);
-    const fast = `By ${kind} Spillway is ${times} times as fast as DuckDB`;
+    const factor = mean(compared.map((query) => query[of])).toFixed(2);
+    const fast = `By ${kind} Spillway is ${factor} times as fast as DuckDB`;
     const slower = lost.length === 0 ? "and slower in none." : `and slower in ${lost.length} of them:`;
     return `${fast} (geometric mean of ${compared.length} queries), ${slower}${linesOf(lost, of)}`;
 }
