@@ -349,7 +349,10 @@ export interface Binding extends DeviceBinding {
         source: SourceHandle,
         columns: number[]
     ): Promise<{ bits: number; magnitude: number }[]>;
-    /** Estimated pairs of rows with equal keys, from samples of both sides. */
+    /**
+     * Estimated pairs of rows with equal keys, from samples of both sides. `pieces`: pieces of neighbouring rows of one
+     * side with a piece of the other side that has an equal key.
+     */
     keyPairs(
         job: JobHandle,
         left: SourceHandle,
@@ -357,7 +360,7 @@ export interface Binding extends DeviceBinding {
         right: SourceHandle,
         rightKeys: NativeKeySpec[],
         sampleRows: number
-    ): Promise<number>;
+    ): Promise<{ pairs: number; pieces: number }>;
 
     createPartitions(job: JobHandle, spec: NativePartitionSpec): PartitionsHandle;
     /** firstRow: row number of the source's row 0, for a relation that comes as several sources. */

@@ -55,6 +55,13 @@ export interface InputNode {
     readonly columns: readonly LogicalColumn[];
 }
 
+/** A side of a join. */
+export type Side = "left" | "right";
+
+export function otherSide(side: Side): Side {
+    return side === "left" ? "right" : "left";
+}
+
 export interface JoinKey {
     readonly left: KeySpec;
     readonly right: KeySpec;

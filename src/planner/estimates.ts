@@ -2,15 +2,26 @@
 import { SpillwayError } from "../errors.js";
 import { isVariable, rowNumberColumn, type ColumnType, type KeySpec, type NullKeys } from "../model/column-type.js";
 import { largestRowBytes } from "../model/row-size.js";
-import { inputsOf, limitOf, type InputInfo, type JoinNode, type LogicalNode } from "../plan/logical.js";
+import {
+    inputsOf,
+    limitOf,
+    otherSide,
+    type InputInfo,
+    type JoinNode,
+    type LogicalNode,
+    type Side
+} from "../plan/logical.js";
+import { KeyCounts, type SourceKeys } from "./key-counts.js";
 import type { Policy } from "./policy.js";
 import {
-    distinctKeys,
+    joinKeys,
+    keyParts,
+    repeatsTolerated,
     sharedRange,
     statisticsId,
     traceKeys,
-    traceKeysOfInputs,
     type KeyStatistics,
+    type SampledPairs,
     type StatisticsById
 } from "./statistics.js";
 
@@ -67,7 +78,9 @@ function inputWidths(input: InputInfo, policy: Policy): ValueWidth[] {
 /** Estimates of every node of one query, from headers, samples and hints. */
 export class Estimator {
     readonly #known = new Map<LogicalNode, Estimate>();
+    readonly #perMatch = new Map<JoinNode, number>();
     readonly #inputs: readonly InputInfo[];
+    readonly #keys: KeyCounts;
 
     public constructor(
         root: LogicalNode,
@@ -77,6 +90,10 @@ export class Estimator {
         private readonly manyGroups = false
     ) {
         this.#inputs = inputsOf(root);
+        this.#keys = new KeyCounts(this.#inputs, statistics, {
+            givenRows: (node) => this.givenRows(node),
+            keptShare: (node, side) => this.#keptShare(node, side)
+        });
     }
 
     public of(node: LogicalNode): Estimate {
@@ -98,40 +115,23 @@ export class Estimator {
         return this.statistics.get(statisticsId(this.#inputs, traced.input, traced.keys));
     }
 
-    /**
-     * Distinct keys; without a sample every row is taken for a key of its own. Columns of several inputs may come in
-     * all combinations.
-     */
+    /** Distinct keys among the rows of a node; without a sample every row of an input is taken for a key of its own. */
     public distinct(node: LogicalNode, keys: readonly KeySpec[]): number {
-        const rows = this.givenRows(node);
-        const traced = traceKeysOfInputs(node, keys);
-        if (traced.length === 0) return rows;
-        const combinations = traced.reduce((product, { input, keys: own }) => {
-            const statistics = this.statistics.get(statisticsId(this.#inputs, input, own));
-            return product * Math.max(1, statistics === undefined ? input.rows : distinctKeys(statistics));
-        }, 1);
-        return Math.min(rows, combinations);
+        return this.#keys.distinct(node, keys);
     }
 
     /**
-     * Share of a side's rows that have a partner: the smaller one of what the ranges of both sides' keys have in common
-     * and what their numbers of keys allow. Sparse keys say no more than that; a hint for the result does.
+     * Share of a side's rows that have a partner: by sampled pairs, else the smaller one of what the ranges of both
+     * sides' keys have in common and what their numbers of keys allow. Sparse keys say no more than that; a hint for
+     * the result does.
      */
-    public matchRatio(node: JoinNode, side: "left" | "right"): number {
-        const other = side === "left" ? "right" : "left";
-        const keys = (of: "left" | "right"): KeySpec[] => node.keys.map((key) => key[of]);
-        const [own, others] = [this.distinct(node[side], keys(side)), this.distinct(node[other], keys(other))];
-        const byKeys = Math.min(1, others / Math.max(1, own));
-        const allPairs = this.#pairsIfAllMatch(node, side);
-        if (node.hints.resultRows !== undefined && node.type === "inner") {
-            return Math.min(1, node.hints.resultRows / allPairs);
-        }
-        const statistics = this.statisticsOf(node[side], keys(side));
-        const otherStatistics = this.statisticsOf(node[other], keys(other));
-        if (statistics === undefined || otherStatistics === undefined) return byKeys;
-        const pairs = this.#sampledPairs(node);
-        if (pairs !== undefined) return Math.min(1, pairs / allPairs);
-        return Math.min(byKeys, sharedRange(statistics, otherStatistics));
+    public matchRatio(node: JoinNode, side: Side): number {
+        const share = this.#matchShare(node, side);
+        if (node.hints.resultRows !== undefined && node.type === "inner") return share;
+        const statistics = this.statisticsOf(node[side], joinKeys(node, side));
+        const others = this.statisticsOf(node[otherSide(side)], joinKeys(node, otherSide(side)));
+        if (statistics === undefined || others === undefined || this.#sampledPairs(node) !== undefined) return share;
+        return Math.min(share, sharedRange(statistics, others));
     }
 
     /**
@@ -143,33 +143,102 @@ export class Estimator {
      * the ratio is 1 give or take 0.25. Rows of a frequent key say nothing, as that key is in the other sample or is
      * not: those whose key came again in the sample of this side may all have a partner.
      */
-    public matchRatioMost(node: JoinNode, side: "left" | "right"): number {
+    public matchRatioMost(node: JoinNode, side: Side): number {
         const estimate = this.matchRatio(node, side);
-        const pairs = this.#sampledPairs(node);
-        if (pairs === undefined || (node.hints.resultRows !== undefined && node.type === "inner")) return estimate;
-        const sampled = (of: "left" | "right"): number =>
-            Math.min(1, this.policy.pairSampleRows / Math.max(1, this.givenRows(node[of])));
-        const shown = sampled("left") * sampled("right");
-        const doubt = (2 * Math.sqrt(pairs * shown + 1)) / (this.#pairsIfAllMatch(node, side) * shown);
-        const keys = node.keys.map((key) => key[side]);
+        const sampled = node.left.kind === "input" && node.right.kind === "input" && this.#sampledPairs(node);
+        if (!sampled || (node.hints.resultRows !== undefined && node.type === "inner")) return estimate;
+        const { pairs, shown } = sampled;
+        const keys = joinKeys(node, side);
+        const perKey = this.givenRows(node[otherSide(side)]) / Math.max(1, this.#otherKeys(node, side));
+        const allPairs = Math.max(1, this.givenRows(node[side]) * Math.max(1, perKey));
+        const doubt = (2 * Math.sqrt(pairs * shown + 1)) / (allPairs * shown);
         const { sampledRows = 0, sampledDistinct = 0 } = this.statisticsOf(node[side], keys) ?? {};
         return Math.min(1, estimate + doubt + 1 - sampledDistinct / Math.max(1, sampledRows));
     }
 
-    /** Pairs of rows with equal keys if each row of a side has a partner. */
-    #pairsIfAllMatch(node: JoinNode, side: "left" | "right"): number {
-        const other = side === "left" ? "right" : "left";
-        const keys = node.keys.map((key) => key[other]);
-        const perKey = Math.max(1, this.givenRows(node[other]) / Math.max(1, this.distinct(node[other], keys)));
-        return Math.max(1, this.givenRows(node[side]) * perKey);
+    /**
+     * Rows of a join's result for each row of one of its sides, whatever operators below have made of that side: what
+     * a probe row becomes in a chain of joins whose keys all come from the probe input, in any order of them. For
+     * semi and anti joins the side is the left one.
+     */
+    public rowsPerRow(node: JoinNode, side: Side): number {
+        const matched = this.givenRows(node[otherSide(side)]) / this.#pairsPerMatch(node);
+        switch (node.type) {
+            case "semi":
+                return this.#matchShare(node, side);
+            case "anti":
+                return 1 - this.#matchShare(node, side);
+            case "inner":
+                return matched;
+            default: {
+                const keepsAll = node.type === "full" || node.type === side;
+                return keepsAll ? Math.max(1, matched + 1 - this.#matchShare(node, side)) : matched;
+            }
+        }
     }
 
-    /** Pairs of rows of two inputs with equal keys, if they were sampled. */
-    #sampledPairs({ left, right, keys }: JoinNode): number | undefined {
-        if (left.kind !== "input" || right.kind !== "input") return undefined;
-        const [own, others] = [keys.map((key) => key.left), keys.map((key) => key.right)];
-        const other = statisticsId(this.#inputs, right.input, others);
-        return this.statisticsOf(left, own)?.pairs?.[other];
+    #otherKeys(node: JoinNode, side: Side): number {
+        const other = otherSide(side);
+        return Math.max(1, this.distinct(node[other], joinKeys(node, other)));
+    }
+
+    /** Share of a side's rows that have a partner among those that the other side's operators have left. */
+    #matchShare(node: JoinNode, side: Side): number {
+        return Math.min(1, this.#otherKeys(node, side) / this.#pairsPerMatch(node));
+    }
+
+    /** Share of a side's rows that a join leaves. */
+    #keptShare(node: JoinNode, side: Side): number {
+        if (node.type === "full" || node.type === side) return 1;
+        const matched = this.#matchShare(node, side);
+        return node.type === "anti" ? 1 - matched : matched;
+    }
+
+    /**
+     * Of how many pairs of a left and a right row one has equal keys. It is that of the inputs that the keys come from,
+     * as long as what operators below leave or repeat goes by other columns: the larger number of distinct keys (System
+     * R), which takes it that the side of fewer keys has no others, or what samples of both sides showed. Keys of
+     * several inputs are equal independently of each other.
+     */
+    #pairsPerMatch(node: JoinNode): number {
+        const known = this.#perMatch.get(node);
+        if (known !== undefined) return known;
+        const found = this.#makePairsPerMatch(node);
+        this.#perMatch.set(node, found);
+        return found;
+    }
+
+    #makePairsPerMatch(node: JoinNode): number {
+        if (node.hints.resultRows !== undefined && node.type === "inner") {
+            const all = this.givenRows(node.left) * this.givenRows(node.right);
+            return Math.max(1, all) / node.hints.resultRows;
+        }
+        const [first, ...others] = keyParts(node).map((keys) => {
+            const of = (side: Side): SourceKeys =>
+                this.#keys.ofSources(
+                    node[side],
+                    keys.map((key) => key[side])
+                );
+            const [left, right] = [of("left"), of("right")];
+            return { keys: Math.max(1, distinctIn(left, right), distinctIn(right, left)), left, right };
+        });
+        if (first === undefined) return 1;
+        const sampled = this.#sampledPairs(node);
+        if (sampled !== undefined) return corrected(first.keys, sampled, first.left.rows * first.right.rows);
+        return others.reduce((product, { keys }) => product * keys, first.keys);
+    }
+
+    /** Pairs of rows of the inputs that both sides' keys come from, if they were sampled. */
+    #sampledPairs({ left, right, keys }: JoinNode): SampledPairs | undefined {
+        const own = this.statisticsOf(
+            left,
+            keys.map((key) => key.left)
+        );
+        const other = traceKeys(
+            right,
+            keys.map((key) => key.right)
+        );
+        return other && own?.pairs?.[statisticsId(this.#inputs, other.input, other.keys)];
     }
 
     #make(node: LogicalNode): Estimate {
@@ -198,29 +267,15 @@ export class Estimator {
         return { rows: groups, exact: node.keys.length === 0, widths };
     }
 
-    /** |L| |R| / max(distinct) pairs (System R), then what the join type keeps or drops. */
+    /** Pairs of rows, then what the join type keeps or drops. */
     #joinRows(node: JoinNode): number {
         const left = this.givenRows(node.left);
         const right = this.givenRows(node.right);
-        const leftKeys = Math.max(
-            1,
-            this.distinct(
-                node.left,
-                node.keys.map((key) => key.left)
-            )
-        );
-        const rightKeys = Math.max(
-            1,
-            this.distinct(
-                node.right,
-                node.keys.map((key) => key.right)
-            )
-        );
-        const pairs = Math.ceil((left * right) / Math.max(leftKeys, rightKeys));
+        const pairs = Math.ceil((left * right) / this.#pairsPerMatch(node));
         // These go by numbers of keys, as the pairs do, because ranges say little of keys that are not spread evenly.
         const alone = {
-            left: Math.ceil(left * (1 - Math.min(1, rightKeys / leftKeys))),
-            right: Math.ceil(right * (1 - Math.min(1, leftKeys / rightKeys)))
+            left: Math.ceil(left * (1 - this.#matchShare(node, "left"))),
+            right: Math.ceil(right * (1 - this.#matchShare(node, "right")))
         };
         switch (node.type) {
             case "inner":
@@ -232,7 +287,7 @@ export class Estimator {
             case "full":
                 return Math.max(left, right, pairs + alone.left + alone.right);
             case "semi":
-                return Math.min(left, pairs);
+                return Math.ceil(left * this.#matchShare(node, "left"));
             case "anti":
                 // The largest of these is taken, because a join whose result is larger than planned runs once more.
                 return Math.max(
@@ -242,6 +297,34 @@ export class Estimator {
                 );
         }
     }
+}
+
+/**
+ * Keys of a side that were not sampled: of the larger one they refer to those of the other one if these are unique, as
+ * rows of facts do to a dimension; else they are taken for unique themselves.
+ */
+function distinctIn(own: SourceKeys, other: SourceKeys): number {
+    const isDimension = own.rows > other.rows && other.distinct >= other.rows * (1 - repeatsTolerated);
+    return own.isKnown || !isDimension ? own.distinct : Math.min(own.distinct, other.distinct);
+}
+
+/** What numbers of keys tell weighs as much as so many pairs that are drawn one by one. */
+const priorPairs = 4;
+/**
+ * Where no pair was seen at all, this share of those that were expected counts: relations may be sorted alike, so that
+ * pieces of 32 rows (native/executor/cpu/key_statistics.cpp) that have keys of each other share half of them.
+ */
+const unseenShare = 1 / 16;
+
+/**
+ * What numbers of keys tell of pairs, by what samples of both sides showed: the mean of a gamma distribution, the
+ * conjugate prior of Poisson distributed numbers. Pairs of the same two pieces count as one, since keys that lie
+ * together in both relations are seen together or not at all.
+ */
+function corrected(pairsPerMatch: number, { pairs, pieces, shown }: SampledPairs, allPairs: number): number {
+    const drawn = pairs > 0 ? pieces / (pairs * shown) : unseenShare;
+    const expected = (allPairs / pairsPerMatch) * shown * drawn;
+    return Math.max(1, (pairsPerMatch * (priorPairs + expected)) / (priorPairs + pieces));
 }
 
 function packedKeyBytes(keys: readonly KeySpec[]): number | undefined {

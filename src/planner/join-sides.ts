@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { NullKeys } from "../model/column-type.js";
-import type { JoinNode } from "../plan/logical.js";
+import { otherSide, type JoinNode, type Side } from "../plan/logical.js";
 import type { Estimator } from "./estimates.js";
 import { rowWidth } from "./estimates.js";
 import type { Policy } from "./policy.js";
 import { looksUnique, type KeyStatistics } from "./statistics.js";
 
-export type Side = "left" | "right";
+export { otherSide, type Side };
 
 /** What the plan makes of left and right; never changes the result. */
 export interface JoinSides {
@@ -91,10 +91,6 @@ function repeatMore(own: KeyStatistics, others: KeyStatistics): boolean {
         sampledRows === 0 ? 0 : 1 - sampledDistinct / sampledRows;
     if (!looksUnique(others) || looksUnique(own, 0)) return false;
     return !looksUnique(own) || shareOf(own) >= repeatedMore * shareOf(others);
-}
-
-export function otherSide(side: Side): Side {
-    return side === "left" ? "right" : "left";
 }
 
 /**

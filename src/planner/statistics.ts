@@ -1,7 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType, KeySpec } from "../model/column-type.js";
 import type { Knobs } from "../model/debug-knobs.js";
-import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import { clamp } from "../model/sizes.js";
+import {
+    inputsOf,
+    type GroupNode,
+    type InputInfo,
+    type JoinKey,
+    type JoinNode,
+    type LogicalNode,
+    type Side
+} from "../plan/logical.js";
 import type { Policy } from "./policy.js";
 
 /** What a sample of key columns showed; the same facts as NativeKeyStatistics. */
@@ -20,8 +29,18 @@ export interface KeyStatistics {
     readonly heaviestShare: number;
     /** A query found keys outside of the sample's range, or equal ones. */
     readonly notDense?: boolean;
-    /** Estimated pairs of rows with equal keys, by the id of the other side's statistics. */
-    readonly pairs?: Readonly<Record<string, number>>;
+    /** Pairs of rows with equal keys, by the id of the other side's statistics. */
+    readonly pairs?: Readonly<Record<string, SampledPairs>>;
+}
+
+/** What samples of both sides of a join showed. */
+export interface SampledPairs {
+    /** Estimated pairs of rows with equal keys of both relations. */
+    readonly pairs: number;
+    /** Pieces of neighbouring rows of one sample with a piece of the other one that has an equal key. */
+    readonly pieces: number;
+    /** Share of all pairs that the samples could hold. */
+    readonly shown: number;
 }
 
 /** Key columns of an input that the planner wants a sample of. */
@@ -75,6 +94,74 @@ export function traceKeysOfInputs(node: LogicalNode, keys: readonly KeySpec[]): 
 export function traceKeys(node: LogicalNode, keys: readonly KeySpec[]): TracedKeys | undefined {
     const [traced, ...others] = traceKeysOfInputs(node, keys);
     return others.length > 0 ? undefined : traced;
+}
+
+export function joinKeys(node: JoinNode, side: Side): KeySpec[] {
+    return node.keys.map((key) => key[side]);
+}
+
+/** Keys of a join's result as keys of both sides. A column that comes from either side counts as a left one. */
+export function keysBySide(node: JoinNode, keys: readonly KeySpec[]): Record<Side, KeySpec[]> {
+    const found: Record<Side, KeySpec[]> = { left: [], right: [] };
+    for (const key of keys) {
+        const from = node.columns[key.column];
+        if (from === undefined) continue;
+        if (from.side === "right") found.right.push({ ...key, column: from.right });
+        else found.left.push({ ...key, column: from.left });
+    }
+    return found;
+}
+
+/** The keys of a group-by's result as keys of what it groups; undefined: one of them is an aggregate. */
+export function groupedKeys(node: GroupNode, keys: readonly KeySpec[]): KeySpec[] | undefined {
+    const found = keys.flatMap((key) => {
+        const grouped = node.keys[key.column];
+        return grouped === undefined ? [] : [{ ...key, column: grouped.column }];
+    });
+    return found.length < keys.length ? undefined : found;
+}
+
+/** The place in the tree that a column comes from: the path to an input, or to a group-by whose aggregate it is. */
+function placeOf(node: LogicalNode, column: number): string {
+    if (node.kind === "input") return "";
+    if (node.kind === "group") {
+        const key = node.keys[column];
+        return key === undefined ? "a" : placeOf(node.child, key.column);
+    }
+    const from = node.columns[column];
+    if (from?.side === "right") return `r${placeOf(node.right, from.right)}`;
+    return `l${placeOf(node.left, from?.left ?? column)}`;
+}
+
+/** The keys of a join in parts that are independent: of one place on either side each. */
+export function keyParts(node: JoinNode): JoinKey[][] {
+    const parts = new Map<string, JoinKey[]>();
+    for (const key of node.keys) {
+        const places = `${placeOf(node.left, key.left.column)}:${placeOf(node.right, key.right.column)}`;
+        parts.set(places, [...(parts.get(places) ?? []), key]);
+    }
+    return [...parts.values()];
+}
+
+/**
+ * The keys that inputs have of these, together where they come from one place of the tree: a relation that is joined
+ * twice has them apart. Keys that are aggregates are left out; those of a full join are the left side's.
+ */
+function keysOfInputs(node: LogicalNode, keys: readonly KeySpec[]): TracedKeys[] {
+    if (keys.length === 0) return [];
+    if (node.kind === "input") return [{ input: node.input, keys: [...keys] }];
+    if (node.kind === "group") {
+        const grouped = keys.filter(({ column }) => column < node.keys.length);
+        return keysOfInputs(node.child, groupedKeys(node, grouped) ?? []);
+    }
+    const { left, right } = keysBySide(node, keys);
+    return [...keysOfInputs(node.left, left), ...keysOfInputs(node.right, right)];
+}
+
+/** The input and the columns that an id of statistics is of. */
+export function columnsOfId(id: string): { input: number; columns: number[] } {
+    const [input = "", keys = ""] = id.split(":");
+    return { input: Number(input), columns: keys.split(",").map((key) => Number.parseInt(key, 10)) };
 }
 
 export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, keys: readonly KeySpec[]): string {
@@ -136,32 +223,60 @@ export function joinSampleRows(rows: number, policy: Policy): number {
     return Math.max(policy.joinSampleRows, Math.min(enough, policy.joinSampleRowsMax));
 }
 
-/** Joins of two relations whose pairs are worth a sample: large sides, of which the samples would show some. */
+/** Operators of a query, and rows of its largest input. */
+function sizeOf(root: LogicalNode): { operators: number; rows: number } {
+    if (root.kind === "input") return { operators: 0, rows: root.input.rows };
+    const parts = root.kind === "group" ? [sizeOf(root.child)] : [sizeOf(root.left), sizeOf(root.right)];
+    return {
+        operators: parts.reduce((sum, { operators }) => sum + operators, 1),
+        rows: Math.max(...parts.map(({ rows }) => rows))
+    };
+}
+
+/**
+ * Rows of each side that are sampled for the pairs of a join, if any are: of large sides for a GPU, and of those of a
+ * tree, whose operators above go by what the join leaves. Samples that would show few pairs say nothing.
+ */
+function pairSampleRows(node: JoinNode, left: InputInfo, right: InputInfo, treeRows: number, policy: Policy): number {
+    const { pairSampleRows: sampleRows, pairsSeenMin, pairSampleShareMin, treePairsSeenMin } = policy;
+    const rows = [left.rows, right.rows];
+    const smaller = Math.min(...rows);
+    const isOfInputs = node.left.kind === "input" && node.right.kind === "input";
+    const isLarge = sampleRows > 0 && smaller >= sampleRows * pairSampleShareMin;
+    if (isOfInputs && isLarge && sampleRows ** 2 / smaller >= pairsSeenMin) return sampleRows;
+    if (treeRows < policy.treePairsFromRows || smaller === 0) return 0;
+    const { treePairSampleShare, treePairSampleRowsMin, treePairSampleRowsMax } = policy;
+    const fewer = clamp(Math.ceil(treeRows * treePairSampleShare), treePairSampleRowsMin, treePairSampleRowsMax);
+    const shown = rows.reduce((product, all) => product * Math.min(fewer, all), 1) / smaller;
+    return shown >= treePairsSeenMin ? fewer : 0;
+}
+
+/** Joins whose pairs are worth a sample: those of which each side has its keys from one relation. */
 export function wantedPairs(root: LogicalNode, policy: Policy): WantedPairs[] {
-    const { pairSampleRows: sampleRows, pairsSeenMin, pairSampleShareMin } = policy;
     const inputs = inputsOf(root);
+    const { operators, rows } = sizeOf(root);
     const pairs: WantedPairs[] = [];
-    const isSampled = ({ streamed, rows }: InputInfo): boolean => !streamed && rows >= sampleRows * pairSampleShareMin;
     const visit = (node: LogicalNode): void => {
         if (node.kind === "group") visit(node.child);
         if (node.kind !== "join") return;
         visit(node.left);
         visit(node.right);
-        if (node.left.kind !== "input" || node.right.kind !== "input" || node.hints.resultRows !== undefined) return;
-        const [left, right] = [node.left.input, node.right.input];
-        const seen = sampleRows ** 2 / Math.min(left.rows, right.rows);
-        if (!isSampled(left) || !isSampled(right) || seen < pairsSeenMin) return;
-        const keys = { left: node.keys.map((key) => key.left), right: node.keys.map((key) => key.right) };
-        const side = (input: InputInfo, of: readonly KeySpec[]): WantedStatistics => ({
-            id: statisticsId(inputs, input, of),
+        if (node.hints.resultRows !== undefined) return;
+        const left = traceKeys(node.left, joinKeys(node, "left"));
+        const right = traceKeys(node.right, joinKeys(node, "right"));
+        if (left === undefined || right === undefined || left.input.streamed || right.input.streamed) return;
+        const sampleRows = pairSampleRows(node, left.input, right.input, operators > 1 ? rows : 0, policy);
+        if (sampleRows === 0) return;
+        const side = ({ input, keys }: TracedKeys): WantedStatistics => ({
+            id: statisticsId(inputs, input, keys),
             input,
-            keys: of,
+            keys,
             sampleRows,
             exactRange: false
         });
-        pairs.push({ left: side(left, keys.left), right: side(right, keys.right), sampleRows });
+        pairs.push({ left: side(left), right: side(right), sampleRows });
     };
-    if (sampleRows > 0) visit(root);
+    visit(root);
     return pairs;
 }
 
@@ -173,9 +288,16 @@ function mostRows(node: LogicalNode): number {
     return Math.min(Math.max(left * right, left, right), Number.MAX_VALUE);
 }
 
-/** Samples worth taking before planning. */
+const sides = ["left", "right"] as const;
+
+/**
+ * Samples worth taking before planning. The smaller inputs of a large tree are sampled too: what its operators give
+ * goes by the keys of all of them.
+ */
 export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStatistics[] {
     const inputs = inputsOf(root);
+    const { operators, rows: treeRows } = sizeOf(root);
+    const isTree = operators > 1 && treeRows >= policy.sampledFromRows;
     const wanted = new Map<string, WantedStatistics>();
     const add = (
         node: LogicalNode,
@@ -184,8 +306,8 @@ export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStati
         isWanted = false,
         exactRange = false
     ): void => {
-        for (const { input, keys } of traceKeysOfInputs(node, all)) {
-            if (input.streamed || (input.rows < policy.sampledFromRows && !isWanted)) continue;
+        for (const { input, keys } of keysOfInputs(node, all)) {
+            if (input.streamed || (input.rows < policy.sampledFromRows && !isWanted && !isTree)) continue;
             const id = statisticsId(inputs, input, keys);
             const before = wanted.get(id);
             const most = Math.max(sampleRows(input.rows), before?.sampleRows ?? 0);
@@ -195,13 +317,22 @@ export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStati
     };
     const visit = (node: LogicalNode): void => {
         if (node.kind === "join") {
-            const keysOf = (side: "left" | "right"): KeySpec[] => node.keys.map((key) => key[side]);
             // An array indexed by keys has a slot for each of them, also for those that no sample has seen.
             const exactRange = node.algorithm === "npj-perfect";
             const isWanted = exactRange || mostRows(node) >= policy.deviceSampledFromPairs;
             const rowsOf = (rows: number): number => joinSampleRows(rows, policy);
-            add(node.left, keysOf("left"), rowsOf, isWanted, exactRange);
-            add(node.right, keysOf("right"), rowsOf, isWanted, exactRange);
+            add(node.left, joinKeys(node, "left"), rowsOf, isWanted, exactRange);
+            add(node.right, joinKeys(node, "right"), rowsOf, isWanted, exactRange);
+            const parts = keyParts(node);
+            for (const keys of parts.length > 1 ? parts : []) {
+                for (const side of sides)
+                    add(
+                        node[side],
+                        keys.map((key) => key[side]),
+                        rowsOf,
+                        isWanted
+                    );
+            }
             visit(node.left);
             visit(node.right);
         } else if (node.kind === "group") {

@@ -9,6 +9,7 @@ import {
     wantedPairs,
     wantedStatistics,
     type KeyStatistics,
+    type SampledPairs,
     type ValueSample,
     type ValueSamples,
     type WantedPairs,
@@ -29,7 +30,7 @@ function pairsKey({ left, right, sampleRows }: WantedPairs): string {
     return `${sampleRows}:${keysText(left.keys)}:${keysText(right.keys)}`;
 }
 
-function addPairs(statistics: Map<string, KeyStatistics>, { left, right }: WantedPairs, pairs: number): void {
+function addPairs(statistics: Map<string, KeyStatistics>, { left, right }: WantedPairs, pairs: SampledPairs): void {
     const sample = statistics.get(left.id);
     if (sample !== undefined) statistics.set(left.id, { ...sample, pairs: { ...sample.pairs, [right.id]: pairs } });
 }
@@ -53,7 +54,7 @@ export class StatisticsCache {
     readonly #disproved = new WeakMap<SourceLayout, Set<string>>();
     readonly #values = new WeakMap<SourceLayout, readonly (ValueSample | undefined)[]>();
     /** By the layouts of the left and of the right side, and by their keys. */
-    readonly #pairs = new WeakMap<SourceLayout, WeakMap<SourceLayout, Map<string, number>>>();
+    readonly #pairs = new WeakMap<SourceLayout, WeakMap<SourceLayout, Map<string, SampledPairs>>>();
 
     /** Statistics for a query, if none has to be sampled first. */
     public known(root: LogicalNode, policy: Policy): Map<string, KeyStatistics> | undefined {
@@ -104,11 +105,11 @@ export class StatisticsCache {
     }
 
     /** Where the pairs of both relations are kept. */
-    #pairsOf({ left, right }: WantedPairs): Map<string, number> {
+    #pairsOf({ left, right }: WantedPairs): Map<string, SampledPairs> {
         const [own, other] = [sampledLayout(left.input), sampledLayout(right.input)];
-        const perLeft = this.#pairs.get(own) ?? new WeakMap<SourceLayout, Map<string, number>>();
+        const perLeft = this.#pairs.get(own) ?? new WeakMap<SourceLayout, Map<string, SampledPairs>>();
         this.#pairs.set(own, perLeft);
-        const perRight = perLeft.get(other) ?? new Map<string, number>();
+        const perRight = perLeft.get(other) ?? new Map<string, SampledPairs>();
         perLeft.set(other, perRight);
         return perRight;
     }
@@ -154,16 +155,20 @@ export class StatisticsCache {
     ): Promise<Map<string, KeyStatistics>> {
         const wanted = wantedStatistics(root, policy);
         await settleAll(inputsOf(root).map((input) => this.#sampleValues(job, input, policy, open.get(input))));
-        const found = await settleAll(wanted.map((one) => this.#one(job, one, workers, open.get(one.input))));
+        const pairs = wantedPairs(root, policy);
+        const sampled = settleAll(wanted.map((one) => this.#one(job, one, workers, open.get(one.input))));
+        const sampledPairs = settleAll(pairs.map((one) => this.#samplePairs(job, one, open)));
+        await settleAll<unknown>([sampled, sampledPairs]);
+        const [found, foundPairs] = [await sampled, await sampledPairs];
         const statistics = new Map<string, KeyStatistics>();
         wanted.forEach(({ id }, i) => {
             const sample = found[i];
             if (sample !== undefined) statistics.set(id, sample);
         });
-        for (const one of wantedPairs(root, policy)) {
-            const pairs = await this.#samplePairs(job, one, open);
-            if (pairs !== undefined) addPairs(statistics, one, pairs);
-        }
+        pairs.forEach((one, i) => {
+            const sample = foundPairs[i];
+            if (sample !== undefined) addPairs(statistics, one, sample);
+        });
         return statistics;
     }
 
@@ -171,7 +176,7 @@ export class StatisticsCache {
         job: Job,
         wanted: WantedPairs,
         open: ReadonlyMap<InputInfo, SourceHandle>
-    ): Promise<number | undefined> {
+    ): Promise<SampledPairs | undefined> {
         const kept = this.#pairsOf(wanted);
         const known = kept.get(pairsKey(wanted));
         if (known !== undefined) return known;
@@ -188,7 +193,9 @@ export class StatisticsCache {
             const own = await handleOf(left.input);
             const other = await handleOf(right.input);
             const keys = (of: WantedStatistics): KeySpec[] => of.keys.map((spec) => ({ ...spec }));
-            const pairs = await job.binding.keyPairs(job.handle, own, keys(left), other, keys(right), sampleRows);
+            const found = await job.binding.keyPairs(job.handle, own, keys(left), other, keys(right), sampleRows);
+            const shareOf = ({ input }: WantedStatistics): number => Math.min(1, sampleRows / Math.max(1, input.rows));
+            const pairs = { ...found, shown: shareOf(left) * shareOf(right) };
             kept.set(pairsKey(wanted), pairs);
             return pairs;
         } catch (error) {

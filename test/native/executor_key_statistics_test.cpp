@@ -134,7 +134,8 @@ TEST(executor_key_statistics_estimate_pairs) {
     IntegerKeys right(8, Order::kSigned, {spread(kRows, 7919), {1, 1, 1, 1}}, {});
     const auto pairs = [&](IntegerKeys& a, IntegerKeys& b, int64_t sample_rows) {
         return sampled_pairs(*a.source, {integer_key(0, 8)}, *b.source, {integer_key(0, 8)}, sample_rows, a.budget,
-                             a.control);
+                             a.control)
+            .pairs;
     };
     EXPECT_EQ(pairs(left, right, 1 << 20), static_cast<double>(kRows + 4));  // all rows of both
     // An eighth of each side has a 64th of the pairs, about: the estimate is for all.
@@ -143,6 +144,28 @@ TEST(executor_key_statistics_estimate_pairs) {
     IntegerKeys none(8, Order::kSigned, {{}}, {});
     EXPECT_EQ(pairs(left, none, 100), 0.0);
     EXPECT_EQ(pairs(none, left, 100), 0.0);
+}
+
+TEST(executor_key_statistics_count_the_pieces_that_pairs_come_of) {
+    constexpr int64_t kRows = 1 << 16;
+    std::vector<int64_t> sorted;
+    for (int64_t i = 0; i < kRows; ++i) sorted.push_back(i);
+    IntegerKeys ascending(8, Order::kSigned, {sorted}, {});
+    IntegerKeys alike(8, Order::kSigned, {sorted}, {});
+    IntegerKeys mixed(8, Order::kSigned, {spread(kRows, 7919)}, {});
+    const auto sampled = [&](IntegerKeys& a, IntegerKeys& b, int64_t sample_rows) {
+        return sampled_pairs(*a.source, {integer_key(0, 8)}, *b.source, {integer_key(0, 8)}, sample_rows, a.budget,
+                             a.control);
+    };
+    // An eighth of each side is 256 pieces: where both are sorted, few have keys in common, and those have many.
+    const SampledPairs clustered = sampled(ascending, alike, kRows / 8);
+    const SampledPairs scattered = sampled(ascending, mixed, kRows / 8);
+    EXPECT(clustered.pieces <= 128);
+    EXPECT(scattered.pieces >= 512);
+    EXPECT(scattered.pairs > kRows * 0.8 && scattered.pairs < kRows * 1.25);
+    const SampledPairs whole = sampled(ascending, alike, kRows);
+    EXPECT_EQ(whole.pairs, static_cast<double>(kRows));
+    EXPECT_EQ(whole.pieces, static_cast<uint64_t>(kRows / 32));
 }
 
 }  // namespace spillway::test

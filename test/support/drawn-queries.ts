@@ -4,7 +4,7 @@ import * as arrow from "apache-arrow";
 import type { DataType } from "apache-arrow";
 import { machineInfo } from "../../src/machine/machine.js";
 import { deviceGroupAlgorithms, deviceJoinAlgorithms } from "../../src/model/algorithms.js";
-import { inputsOf, type LogicalNode } from "../../src/plan/logical.js";
+import { inputsOf, type InputInfo, type LogicalNode } from "../../src/plan/logical.js";
 import type { PlanQuery } from "../../src/planner/plan-query.js";
 import { defaultPolicy } from "../../src/planner/policy.js";
 import {
@@ -193,12 +193,15 @@ function samplesOf(random: Random, theme: Theme, root: LogicalNode): Map<string,
         if (random.chance(theme.sampled)) found.set(wanted.id, sampleOf(random, theme, wanted));
     }
     const inputs = inputsOf(root);
-    for (const { left, right } of wantedPairs(root, policy)) {
+    for (const { left, right, sampleRows } of wantedPairs(root, policy)) {
         const [of, other] = [left, right].map(({ input, keys }) => statisticsId(inputs, input, keys));
         const known = found.get(of!);
         if (known === undefined || !found.has(other!) || !random.chance(0.7)) continue;
         const pairs = Math.floor(Math.min(left.input.rows, right.input.rows) * random.unit() ** 2 * 4);
-        found.set(of!, { ...known, pairs: { [other!]: pairs } });
+        const shareOf = ({ rows }: InputInfo): number => Math.min(1, sampleRows / Math.max(1, rows));
+        const shown = shareOf(left.input) * shareOf(right.input);
+        const pieces = Math.round(pairs * shown);
+        found.set(of!, { ...known, pairs: { ...known.pairs, [other!]: { pairs, pieces, shown } } });
     }
     return found;
 }

@@ -228,9 +228,14 @@ Napi::Value key_pairs_call(const Napi::CallbackInfo& info) {
     const auto right_keys = decode_keys(Field(info[4], "rightKeys"), right->source->columns());
     const int64_t sample_rows = Field(info[5], "sampleRows").integer(1, kPairSampleRowsMax);
     return start_stage(info.Env(), job, [=]() -> Encode {
-        const double pairs = sampled_pairs(*left->source, left_keys, *right->source, right_keys, sample_rows,
-                                           job->engine->budget, job->control);
-        return [pairs](Napi::Env env) -> Napi::Value { return Napi::Number::New(env, pairs); };
+        const SampledPairs sampled = sampled_pairs(*left->source, left_keys, *right->source, right_keys, sample_rows,
+                                                   job->engine->budget, job->control);
+        return [sampled](Napi::Env env) -> Napi::Value {
+            auto told = Napi::Object::New(env);
+            told.Set("pairs", sampled.pairs);
+            told.Set("pieces", static_cast<double>(sampled.pieces));
+            return told;
+        };
     });
 }
 

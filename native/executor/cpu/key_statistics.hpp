@@ -27,10 +27,18 @@ struct KeyStatistics {
 KeyStatistics key_statistics(Source& source, const std::vector<KeySpec>& keys, int64_t sample_rows, bool exact_range,
                              int workers, MemoryBudget& budget, JobControl& control);
 
-// Estimated pairs of rows with equal keys: those among sample_rows rows of each side, in pieces at random places, times
-// what share of all pairs the samples can hold. Keys of n rows that all have a partner show sample_rows^2 / n pairs.
-double sampled_pairs(Source& left, const std::vector<KeySpec>& left_keys, Source& right,
-                     const std::vector<KeySpec>& right_keys, int64_t sample_rows, MemoryBudget& budget,
-                     JobControl& control);
+struct SampledPairs {
+    // Estimated pairs of rows with equal keys of the whole relations.
+    double pairs = 0;
+    // Pieces of one side with a piece of the other side that has an equal key. Where both sides are sorted alike, many
+    // pairs of rows come of few of these, and the estimate is as good as so few draws are.
+    uint64_t pieces = 0;
+};
+
+// Pairs among sample_rows rows of each side, in pieces at random places, times what share of all pairs the samples can
+// hold. Keys of n rows that all have a partner show sample_rows^2 / n pairs.
+SampledPairs sampled_pairs(Source& left, const std::vector<KeySpec>& left_keys, Source& right,
+                           const std::vector<KeySpec>& right_keys, int64_t sample_rows, MemoryBudget& budget,
+                           JobControl& control);
 
 }  // namespace spillway

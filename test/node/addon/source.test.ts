@@ -64,10 +64,11 @@ describe("pairs of equal keys", () => {
         return await binding.openSource(engine, { ...spec, batches: [{ ...spec.batches[0]!, memory }] });
     };
     const shuffled = (factor: number) => (row: number) => (row * factor) % rows;
-    const pairs = async (left: (row: number) => number, right: (row: number) => number): Promise<number> => {
+    const sampled = async (left: (row: number) => number, right: (row: number) => number) => {
         const [own, other] = [await sourceOf(left), await sourceOf(right)];
         return await binding.keyPairs(job, own, [integerKey], other, [integerKey], sampleRows);
     };
+    const pairs = async (...sides: Parameters<typeof sampled>): Promise<number> => (await sampled(...sides)).pairs;
 
     test("are found by samples of both sides", async () => {
         // 8,192 pairs among the samples: their number varies by 1.1 %, and in pieces of neighbours a little more.
@@ -84,20 +85,25 @@ describe("pairs of equal keys", () => {
     });
 
     test("are not all seen where both sides are sorted alike", async () => {
-        const both = await pairs(
+        const both = await sampled(
             (row) => row,
             (row) => row
         );
-        expect(both / rows).toBeGreaterThan(0.4);
-        expect(both / rows).toBeLessThan(2.5);
+        expect(both.pairs / rows).toBeGreaterThan(0.4);
+        expect(both.pairs / rows).toBeLessThan(2.5);
+        // They come of few pieces: 2,048 of each side were read, and a quarter of them have keys of each other.
+        expect(both.pieces).toBeGreaterThan(256);
+        expect(both.pieces).toBeLessThan(1024);
+        expect((await sampled(shuffled(2_654_435), shuffled(40_503))).pieces).toBeGreaterThan(4000);
     });
 
     test("of few rows are counted, and of none there are none", async () => {
         const few = await binding.openSource(engine, memorySource(10, 1));
         const none = await binding.openSource(engine, memorySource(0));
         const found = await binding.keyPairs(job, few, [integerKey], few, [integerKey], sampleRows);
-        expect(found).toBe(10);
-        expect(await binding.keyPairs(job, few, [integerKey], none, [integerKey], sampleRows)).toBe(0);
+        expect(found).toEqual({ pairs: 10, pieces: 1 });
+        const nothing = await binding.keyPairs(job, few, [integerKey], none, [integerKey], sampleRows);
+        expect(nothing).toEqual({ pairs: 0, pieces: 0 });
         const refused = binding.keyPairs(job, few, [integerKey], few, [integerKey], 0);
         await expect(refused).rejects.toThrow(/sampleRows/);
     });

@@ -11,6 +11,7 @@ import { chooseFilter, falsePositiveShare, type FilterDraft } from "../../../src
 import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
+import type { KeyStatistics } from "../../../src/planner/statistics.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 import { Random } from "../../support/random.js";
 
@@ -167,8 +168,9 @@ function sampledStage(pairsSeen: number, sampledDistinct = 16_384): OutOfCoreSta
     const [left, right] = ["l", "r"].map((name) => inputNode(columns, { rows: rowsOfSide, name }));
     const sample = { rows: rowsOfSide, nulls: 0, min: 0n, max: 2n ** 60n, sampledRows: 16_384, heaviestShare: 0 };
     const shown = (defaultPolicy.pairSampleRows / rowsOfSide) ** 2;
-    const statistics = new Map([
-        ["0:0/integer/8", { ...sample, sampledDistinct: 16_384, pairs: { "1:0/integer/8": pairsSeen / shown } }],
+    const pairs = { "1:0/integer/8": { pairs: pairsSeen / shown, pieces: pairsSeen, shown } };
+    const statistics = new Map<string, KeyStatistics>([
+        ["0:0/integer/8", { ...sample, sampledDistinct: 16_384, pairs }],
         ["1:0/integer/8", { ...sample, sampledDistinct }]
     ]);
     const root = join(left!, right!, { on: "k", hints: { buildSide: "left" } });
@@ -182,12 +184,13 @@ describe("samples of 2^28 x 2^28 rows", () => {
     test("that may hide that all rows have a partner plan no filter", () => {
         // 64 pairs are seen if all have one: 48 is two standard deviations less.
         for (const seen of [80, 64, 56, 48]) expect(sampledStage(seen).filter.bytes, String(seen)).toBe(0);
-        expect(sampledStage(56).filter.reason).toMatch(/about 88 % of the probe rows .* \(100 % at most\)/);
+        expect(sampledStage(56).filter.reason).toMatch(/about 89 % of the probe rows .* \(100 % at most\)/);
         for (const seen of [32, 16, 6, 0]) {
             const { filter, predicted } = sampledStage(seen);
             expect(filter.bytes, `${seen}: ${filter.reason}`).toBeGreaterThan(0);
             expect(predicted.droppedRows / 2 ** 28).toBeCloseTo(filter.droppedShare, 6);
-            expect(filter.droppedShare).toBeGreaterThan(0.8 * (1 - seen / 64));
+            // Where none is seen, both sides may be sorted alike, and no piece of one have met its piece of the other.
+            expect(filter.droppedShare).toBeGreaterThan((seen === 0 ? 0.4 : 0.75) * (1 - seen / 64));
         }
     });
 

@@ -312,7 +312,7 @@ describe("a plan", () => {
             .find((line) => line.startsWith(what))!;
 
     test("says how many bytes there are and how many are expected to cross the link", () => {
-        const plan = planOf(query, [[few, few]]);
+        const plan = planOf(join(facts, dimension, { on: "k", hints: { resultRows: 1000 } }), [[few, few]]);
         const sent = formatBytes((rows * 2 * few) / 8);
         expect(lineOf(plan, "from facts")).toBe(`from facts: 2 columns, 1 GiB as ${sent}${packedText}`);
         expect(lineOf(plan, "from dimension")).toBe("from dimension: 1 columns, 7.81 KiB");

@@ -195,12 +195,15 @@ describe("a join", () => {
         expect(pairs({}, { max: BigInt(400 * million) })).toMatch(/ 25 % of the probe rows match/);
         const apart = { min: BigInt(500 * million), max: BigInt(600 * million) };
         expect(pairs({}, apart)).toMatch(/ 0 % of the probe rows match/);
-        // Sparse keys of both sides fill the same range: what a sample of both found is all that tells.
+        // Sparse keys of both sides fill the same range: what a sample of both found tells, ten pairs where numbers of
+        // keys let expect 171, which count for as many as four.
         const sparse = join(wide, orders, { on: "k" });
         const range = { min: 0n, max: 2n ** 62n };
-        const found = { pairs: { "1:0/integer/4": 6.25 * million } };
+        const shown = (defaultPolicy.pairSampleRows / (100 * million)) ** 2;
+        const sampled = { pairs: 6.25 * million, pieces: Math.round(6.25 * million * shown), shown };
+        const found = { pairs: { "1:0/integer/4": sampled } };
         expect(joinStage(planOf(sparse, [{ ...range, ...found }, range])).choice.reason).toMatch(
-            / 6\.3 % of the probe/
+            / 8\.3 % of the probe/
         );
         const half = join(wide, orders, { on: "k", hints: { resultRows: 50 * million } });
         expect(joinStage(planOf(half, [{}, {}])).choice.reason).toMatch(/ 50 % of the probe rows match/);

@@ -109,7 +109,8 @@ describe("a radix join", () => {
 
 test("a join whose rows go on to another one reserves a batch per worker, and the buffers of that set", () => {
     const third = inputNode(numbers, { rows: 2 ** 21, name: "third" });
-    const plan = planOf(join(join(build, probe, options), third, { on: "k", suffix: "_3" }), radix);
+    const lower = join(build, probe, { ...options, hints: { resultRows: 2 ** 20 } });
+    const plan = planOf(join(lower, third, { on: "k", suffix: "_3" }), radix);
     const stage = plan.stages[2]!;
     expect(stage).toMatchObject({ kind: "join", output: { to: "set" } });
     // 2^14 rows of three columns, which become rows of 24 bytes in 2^7 partitions.

@@ -17,7 +17,7 @@ import {
     type DataType
 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
+import { inputsOf, type JoinNode, type LogicalNode } from "../../../src/plan/logical.js";
 import { Estimator, rowWidth } from "../../../src/planner/estimates.js";
 import { joinSides } from "../../../src/planner/join-sides.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
@@ -29,7 +29,8 @@ import {
     samplingPolicy,
     wantedPairs,
     wantedStatistics,
-    type KeyStatistics
+    type KeyStatistics,
+    type SampledPairs
 } from "../../../src/planner/statistics.js";
 import { group, inputNode, join, type InputShape } from "../../support/planning.js";
 
@@ -103,7 +104,7 @@ describe("estimates", () => {
     const node = join(orders, lines, { on: "k" });
 
     test("without a sample each row of the larger side finds one partner", () => {
-        expect(new Estimator(node, new Map(), defaultPolicy).of(node).rows).toBe(100_000);
+        expect(new Estimator(node, new Map(), defaultPolicy).of(node).rows).toBe(400_000);
     });
 
     test("with samples: |L| |R| / most distinct keys", () => {
@@ -212,6 +213,147 @@ describe("estimates", () => {
         const kept = join(of(15_000), of(0), { on: "k", type: "left" });
         expect(sampled(join(kept, of(3214), { on: "k" }), true)).toEqual([15_000, 3214]);
         expect(sampled(join(group(of(15_000), { keys: ["k"] }), of(3214), { on: "k" }), true)).toEqual([15_000, 3214]);
+    });
+});
+
+describe("estimates of trees", () => {
+    const of = (columns: readonly string[], rows: number, name: string) =>
+        inputNode(Object.fromEntries(columns.map((column) => [column, new Int32()])), { rows, name });
+    const facts = of(["f_a", "f_b", "f_c"], 1_000_000, "facts");
+    const a = of(["a_key", "a_color"], 1000, "a");
+    const b = of(["b_key", "b_color"], 20_000, "b");
+    /** Distinct values of the columns of whole samples; nothing is known of others. */
+    const estimatorOf = (root: LogicalNode, distinct: Record<string, number>, policy = defaultPolicy): Estimator => {
+        const statistics = wantedStatistics(root, policy).flatMap(({ id, input, keys }) => {
+            const name = keys.map(({ column }) => input.columns[column]!.name).join();
+            return name in distinct ? [[id, sample(input.rows, input.rows, distinct[name]!)] as const] : [];
+        });
+        return new Estimator(root, new Map(statistics), policy);
+    };
+    const known = { f_a: 5000, f_b: 20_000, f_c: 300, a_key: 1000, a_color: 10, b_key: 20_000, b_color: 40 };
+    const withA = join(facts, a, { on: { f_a: "a_key" } });
+    const withBoth = join(withA, b, { on: { f_b: "b_key" } });
+    const rowsOf = (root: LogicalNode, distinct: Record<string, number> = known): number =>
+        estimatorOf(root, distinct).of(root).rows;
+    const groups = (child: LogicalNode, ...keys: string[]): number =>
+        rowsOf(group(child, { keys, aggregates: { n: { count: "*" } } }));
+
+    test("join by the keys of inputs, whatever joins before have left", () => {
+        expect(rowsOf(withA)).toBe(200_000);
+        expect(rowsOf(withBoth)).toBe(200_000);
+        // Few rows are left, and a twentieth of the values of f_b: still each row has a partner in a full b.
+        const few = of(["a_key", "a_color"], 5, "few");
+        const rare = join(facts, few, { on: { f_a: "a_key" } });
+        expect(rowsOf(join(rare, b, { on: { f_b: "b_key" } }), { ...known, a_key: 5 })).toBe(1000);
+        const half = of(["b_key", "b_color"], 10_000, "half");
+        expect(rowsOf(join(rare, half, { on: { f_b: "b_key" } }), { ...known, a_key: 5, b_key: 10_000 })).toBe(500);
+    });
+
+    test("group by columns of several inputs: all combinations, or as many as rows draw", () => {
+        expect(groups(withBoth, "a_color", "b_color")).toBeCloseTo(400, 0);
+        expect(groups(withBoth, "f_c", "b_key")).toBeCloseTo(6_000_000 * (1 - Math.exp(-1 / 30)), -2);
+        // Of the keys that are left by a fifth of the rows nearly all have some row.
+        expect(groups(withA, "f_c")).toBeCloseTo(300, 6);
+        expect(groups(withA, "f_a")).toBeCloseTo(1000, 6);
+        expect(groups(withA, "f_b")).toBeCloseTo(20_000 * (1 - 0.8 ** 50), 0);
+    });
+
+    test("group by a key and what follows from it", () => {
+        expect(groups(withBoth, "a_key", "a_color")).toBe(1000);
+        expect(groups(withBoth, "f_a", "a_color")).toBeCloseTo(1000, 0);
+        const ofB = join(b, of(["c_key", "c_name"], 40, "c"), { on: { b_color: "c_key" } });
+        const snow = join(withA, ofB, { on: { f_b: "b_key" } });
+        const named = { ...known, c_key: 40, c_name: 40 };
+        const grouped = group(snow, { keys: ["b_key", "c_name", "a_color"], aggregates: { n: { count: "*" } } });
+        // All of the 200,000 combinations could be there, drawn by as many rows.
+        expect(rowsOf(grouped, named) / (200_000 * (1 - Math.exp(-1)))).toBeCloseTo(1, 1);
+    });
+
+    test("know a relation that is joined twice apart", () => {
+        const twice = join(withA, a, { on: { f_b: "a_key" }, suffix: "_2" });
+        const root = group(twice, { keys: ["a_color", "a_color_2"], aggregates: { n: { count: "*" } } });
+        expect(rowsOf(root)).toBeCloseTo(100, 0);
+    });
+
+    test("keys of several inputs are equal independently of each other", () => {
+        const two = join(withA, of(["d_b", "d_color"], 20_000, "d"), { on: { f_b: "d_b", a_color: "d_color" } });
+        expect(rowsOf(two, { ...known, d_b: 20_000, d_color: 10, "d_b,d_color": 20_000 })).toBe(20_000);
+    });
+
+    test("small inputs are sampled where a tree joins them with large ones, and none where it does not", () => {
+        const inputs = (root: LogicalNode): string[] =>
+            wantedStatistics(root, samplingPolicy(defaultPolicy, {}, false)).map(({ input }) => input.name);
+        expect(inputs(withBoth)).toEqual(["facts", "b", "facts", "a"]);
+        expect(inputs(withA)).toEqual(["facts"]);
+        const small = join(of(["f_a", "f_b"], 10_000, "s"), a, { on: { f_a: "a_key" } });
+        expect(inputs(group(small, { keys: ["a_color"] }))).toEqual([]);
+    });
+
+    test("tell how many rows a row becomes in each join of a chain, in any order of them", () => {
+        const chain = (first: LogicalNode, second: LogicalNode): LogicalNode[] => {
+            const on = (node: LogicalNode) => (node === a ? { f_a: "a_key" } : { f_b: "b_key" });
+            const below = join(facts, first, { on: on(first) });
+            return [below, join(below, second, { on: on(second) })];
+        };
+        const half = of(["b_key"], 5000, "half");
+        for (const [first, second, expected] of [
+            [a, half, [0.2, 0.25]],
+            [half, a, [0.25, 0.2]]
+        ] as const) {
+            const joins = chain(first, second);
+            const estimator = estimatorOf(joins[1]!, { ...known, b_key: 5000 });
+            const found = joins.map((node) => estimator.rowsPerRow(node as JoinNode, "left"));
+            found.forEach((rows, i) => expect(rows).toBeCloseTo(expected[i]!, 9));
+        }
+        const typed = (type: string, side: "left" | "right" = "left"): number => {
+            const node = join(facts, a, { on: { f_a: "a_key" }, type });
+            const above = group(node, { keys: ["f_c"], aggregates: { n: { count: "*" } } });
+            return estimatorOf(above, known).rowsPerRow(node, side);
+        };
+        expect(typed("semi")).toBeCloseTo(0.2, 9);
+        expect(typed("anti")).toBeCloseTo(0.8, 9);
+        expect(typed("left")).toBeCloseTo(1, 9);
+        expect(typed("inner", "right")).toBeCloseTo(200, 9);
+    });
+});
+
+describe("estimates by sampled pairs", () => {
+    const of = (columns: readonly string[], rows: number, name: string) =>
+        inputNode(Object.fromEntries(columns.map((column) => [column, new Int64()])), { rows, name });
+    const facts = of(["k", "v"], 1_000_000, "facts");
+    const keys = of(["k", "w"], 100_000, "keys");
+    const node = join(facts, keys, { on: "k" });
+    const root = group(node, { keys: ["w"], aggregates: { n: { count: "*" } } });
+    const rows = (pairs: SampledPairs): number => {
+        const statistics = new Map([
+            ["0:0/integer/8", { ...sample(1_000_000, 1_000_000, 100_000), pairs: { "1:0/integer/8": pairs } }],
+            ["1:0/integer/8", sample(100_000, 100_000, 100_000)]
+        ]);
+        return new Estimator(root, statistics, defaultPolicy).of(node).rows;
+    };
+
+    test("are those of the samples, where these showed many", () => {
+        expect(rows({ pairs: 200_000, pieces: 4000, shown: 0.02 }) / 200_000).toBeCloseTo(1, 2);
+        expect(rows({ pairs: 3_000_000, pieces: 60_000, shown: 0.02 }) / 3_000_000).toBeCloseTo(1, 2);
+    });
+
+    test("are those of numbers of keys, where few pieces had pairs", () => {
+        expect(rows({ pairs: 300_000, pieces: 2, shown: 0.02 })).toBeGreaterThan(500_000);
+        expect(rows({ pairs: 0, pieces: 0, shown: 0.000_005 })).toBeGreaterThan(900_000);
+        expect(rows({ pairs: 0, pieces: 0, shown: 0.02 })).toBeLessThan(100_000);
+    });
+
+    test("are wanted for joins of large trees, from a share of their rows on", () => {
+        const wanted = (root: LogicalNode): number[] => wantedPairs(root, host).map(({ sampleRows }) => sampleRows);
+        const host = samplingPolicy(defaultPolicy, {}, false);
+        expect(wanted(node)).toEqual([]);
+        expect(wanted(root)).toEqual([15_625]);
+        const grouped = (left: LogicalNode, right: LogicalNode): LogicalNode =>
+            group(join(left, right, { on: "k" }), { keys: ["w"], aggregates: { n: { count: "*" } } });
+        expect(wanted(grouped(of(["k", "v"], 131_072, "f"), of(["k", "w"], 100, "d")))).toEqual([2048]);
+        expect(wanted(grouped(of(["k", "v"], 131_071, "f"), of(["k", "w"], 100, "d")))).toEqual([]);
+        // Two samples of 16,384 rows would show a pair or two of so many keys.
+        expect(wanted(grouped(of(["k", "v"], 2 ** 28, "f"), of(["k", "w"], 2 ** 27, "d")))).toEqual([]);
     });
 });
 

@@ -73,7 +73,7 @@ function cacheOn(answers: Answers = {}) {
         keyPairs: async (...args: unknown[]) => {
             asked.push(args.slice(1));
             if (answers.pairsFailure !== undefined) throw answers.pairsFailure;
-            return 1000 * ++made.pairs;
+            return { pairs: 1000 * ++made.pairs, pieces: made.pairs };
         },
         sampleValues: async (_: unknown, handle: unknown, columns: number[]) => {
             asked.push([handle, columns]);
@@ -177,7 +177,10 @@ describe("samples of keys", () => {
 
 describe("estimates of pairs", () => {
     const pairsOf = (found: ReadonlyMap<string, KeyStatistics> | undefined) =>
-        found && [...found.values()].map(({ pairs }) => pairs);
+        found &&
+        [...found.values()].map(
+            ({ pairs }) => pairs && Object.fromEntries(Object.entries(pairs).map(([id, one]) => [id, one.pairs]))
+        );
 
     test("are taken once for the keys of two relations, and belong to the left one", async () => {
         const { cache, made, asked, fake, collect } = cacheOn();
