@@ -4,7 +4,7 @@ import { clamp } from "../model/sizes.js";
 import type { AggregateKind, GroupNode } from "../plan/logical.js";
 import type { AggregateDescription, GroupDescription, StageOutput } from "../plan/plan.js";
 import { hashMaskText, type CompileNode, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
-import { compilePipeline, pipelineName, pipelineOf, type Pipeline } from "./compile-pipeline.js";
+import { compilePipeline, pipelineName, pipelineOf, rowsBehindJoins, type Pipeline } from "./compile-pipeline.js";
 import { fanout } from "./partitioning.js";
 
 // Widest common state: row number, value and flag of `first`; a compensated sum with its count.
@@ -241,7 +241,7 @@ function compileGroupedPipeline(
         },
         input: inputs.indexOf(pipeline.input.input),
         builds,
-        rowsOfJoins: pipeline.joins.map(({ plan: join }) => estimator.of(join.node).rows),
+        rowsOfJoins: rowsBehindJoins(draft, pipeline, plan.node.child),
         spec,
         group: { inputSpec: grouped.spec, spec: describe(draft, plan, groupBytes) },
         output

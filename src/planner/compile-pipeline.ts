@@ -125,7 +125,57 @@ export function pipelineOf(draft: PlanDraft, node: LogicalNode, needed: readonly
     const pipeline = pipelineAt(draft, node, needed);
     if (pipeline === undefined) return undefined;
     const bytes = sumOf(pipeline.joins.map(({ plan }) => residentBytes(draft, plan)));
-    return bytes <= budgetBytes * policy.tableShare * 2 ? pipeline : undefined;
+    return bytes <= budgetBytes * policy.tableShare * 2 ? inBestOrder(draft, pipeline) : undefined;
+}
+
+/** What a row becomes in a join, whatever the joins before it did. */
+function rowsPerRow(draft: PlanDraft, { plan }: PlannedJoin): number {
+    return draft.request.estimator.rowsPerRow(plan.node, otherSide(plan.sides.build));
+}
+
+/** Joins before it that a join of the pipeline gets keys from. */
+function neededBefore({ plan, probeColumn }: PlannedJoin): number[] {
+    return plan.probe.keys.map(({ column }) => probeColumn(column).join).filter((join) => join >= 0);
+}
+
+/**
+ * Joins that leave fewer rows come first, as far as their keys are there by then. Each row decides by itself what comes
+ * out of it, so the result is the same in any order. Hints are of results in the order that was asked for.
+ */
+function inBestOrder(draft: PlanDraft, pipeline: Pipeline): Pipeline {
+    const { joins } = pipeline;
+    if (joins.length < 2 || joins.some(({ plan }) => plan.node.hints.resultRows !== undefined)) return pipeline;
+    const left = new Map(joins.map((join, place) => [place, rowsPerRow(draft, join)]));
+    const order: number[] = [];
+    while (left.size > 0) {
+        let next: number | undefined;
+        for (const [place, rows] of left) {
+            const isReady = neededBefore(joins[place] as PlannedJoin).every((before) => order.includes(before));
+            // Estimates that are as good as equal change nothing.
+            if (isReady && (next === undefined || rows < (left.get(next) as number) * 0.95)) next = place;
+        }
+        order.push(next as number);
+        left.delete(next as number);
+    }
+    const moved = ({ join, column }: PipelineColumn): PipelineColumn => {
+        return { join: join < 0 ? join : order.indexOf(join), column };
+    };
+    return {
+        ...pipeline,
+        joins: order.map((place) => {
+            const { plan, probeColumn } = joins[place] as PlannedJoin;
+            return { plan, probeColumn: (column) => moved(probeColumn(column)) };
+        }),
+        column: (column) => moved(pipeline.column(column))
+    };
+}
+
+/** Rows that are expected behind each join: the last one gives what its node does. */
+export function rowsBehindJoins(draft: PlanDraft, { input, joins }: Pipeline, last: LogicalNode): number[] {
+    const { estimator } = draft.request;
+    let rows = estimator.of(input).rows;
+    const behind = joins.map((join) => (rows = Math.ceil(rows * rowsPerRow(draft, join))));
+    return [...behind.slice(0, -1), estimator.of(last).rows];
 }
 
 /** What a stage of the pipeline takes beside its output. */
@@ -229,7 +279,7 @@ export function compilePipelineJoin(
         memory: { inputBytes, tableBytes, outputBytes: draft.outputBytes(outputWidths, output) },
         input: draft.request.inputs.indexOf(pipeline.input.input),
         builds,
-        rowsOfJoins: pipeline.joins.map(({ plan }) => estimator.of(plan.node).rows),
+        rowsOfJoins: rowsBehindJoins(draft, pipeline, node),
         spec,
         output
     });

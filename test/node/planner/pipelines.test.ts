@@ -2,10 +2,12 @@
 // Joins behind each other whose tables stay in memory: which ones are planned as one stage, and what it is told.
 import { Field, Int32, Int64, List, Utf8 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import type { LogicalNode } from "../../../src/plan/logical.js";
+import type { KeySpec } from "../../../src/model/column-type.js";
+import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
 import type { PipelineStage, Plan } from "../../../src/plan/plan.js";
 import { Explanation } from "../../../src/plan/plan-text.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { statisticsId, type KeyStatistics } from "../../../src/planner/statistics.js";
 import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
 
 const dimension = (name: string, rows: number, more = {}): LogicalNode =>
@@ -27,6 +29,20 @@ const hints = { resultRows: 10_000_000 };
 const star = (...dimensions: [LogicalNode, string][]): LogicalNode =>
     dimensions.reduce((rest, [node, on]) => join(node, rest, { on, hints }), fact());
 const sum = { total: { sum: "price" } };
+
+/** What a sample of a key column says. */
+function sampled(root: LogicalNode, node: LogicalNode, key: KeySpec, distinct: number): [string, KeyStatistics] {
+    if (node.kind !== "input") throw new Error("only inputs are sampled");
+    const { rows } = node.input;
+    const sampledRows = Math.min(rows, 16_384);
+    const sampledDistinct = Math.round(distinct * -Math.expm1(-sampledRows / distinct));
+    const statistics = { rows, nulls: 0, min: null, max: null, sampledRows, sampledDistinct, heaviestShare: 0 };
+    const isAll = rows <= sampledRows;
+    return [
+        statisticsId(inputsOf(root), node.input, [key]),
+        isAll ? { ...statistics, sampledDistinct: distinct } : statistics
+    ];
+}
 
 describe("joins behind each other", () => {
     test("are one stage, in which the rows of the fact table pass all tables", () => {
@@ -64,6 +80,25 @@ describe("joins behind each other", () => {
         const plan = planOf(join(b, join(middle, rows, { on: "a_key", hints }), { on: "b_key" }));
         const [, second] = pipelineOf(plan).spec.joins;
         expect(second!.keyColumns[0]!.join).toBe(0);
+    });
+
+    test("come in the order in which fewer rows are left, as far as their keys are there", () => {
+        const rows = fact();
+        // b has all of its 20,000 keys that facts refer to, and a one of ten.
+        const inner = join(b, rows, { on: "b_key" });
+        const root = join(a, inner, { on: "a_key" });
+        const statistics = new Map([
+            sampled(root, rows, { ...inner.keys[0]!.right, column: 1 }, 20_000),
+            sampled(root, rows, { ...root.keys[0]!.right, column: 0 }, 10_000),
+            sampled(root, b, inner.keys[0]!.left, 20_000),
+            sampled(root, a, root.keys[0]!.left, 1000)
+        ]);
+        const plan = planOf(root, { statistics });
+        const { builds, spec, rowsOfJoins } = pipelineOf(plan);
+        expect(builds.map((build) => plan.sets[build]!.estimatedRows)).toEqual([1000, 20_000]);
+        expect(spec.joins.map(({ keyColumns }) => keyColumns[0]!.column)).toEqual([0, 1]);
+        expect(rowsOfJoins[0]).toBeLessThan(2_000_000);
+        expect(spec.outputs.map((column) => column.join)).toContain(1);
     });
 
     test("build a side that is a join itself first", () => {
