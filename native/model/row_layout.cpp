@@ -30,6 +30,11 @@ uint32_t fixed_width(const ColumnType& type) {
     return static_cast<uint32_t>(type.byte_width);
 }
 
+// Are the values themselves in the row?
+bool is_held_in_row(FieldKind kind) {
+    return kind == FieldKind::kFixed || kind == FieldKind::kInlineBytes;
+}
+
 // Offsets are of 32 bits. Those of a row that is too wide wrap, and nobody sees them: check_size() throws.
 uint32_t offset_of(uint64_t bytes) {
     return static_cast<uint32_t>(bytes);
@@ -37,7 +42,7 @@ uint32_t offset_of(uint64_t bytes) {
 
 // Fixed fields with the strictest natural alignment first, so that loads inside 8-byte aligned rows stay aligned.
 uint32_t alignment_of(const RowField& field) {
-    if (field.kind != FieldKind::kFixed) return 8;
+    if (!is_held_in_row(field.kind)) return 8;
     for (uint32_t alignment : {8u, 4u, 2u}) {
         if (field.width % alignment == 0) return alignment;
     }
@@ -88,8 +93,11 @@ class LayoutMaker {
         }
     }
 
-    void place_fields(const std::vector<int32_t>& carry) {
-        for (int32_t column : carry) layout_.fields.push_back(make_field(column));
+    void place_fields(const std::vector<int32_t>& carry, const std::vector<int32_t>& carry_bytes) {
+        SPILLWAY_CHECK(carry_bytes.empty() || carry_bytes.size() == carry.size());
+        for (size_t i = 0; i < carry.size(); ++i) {
+            layout_.fields.push_back(make_field(carry[i], carry_bytes.empty() ? 0 : carry_bytes[i]));
+        }
         layout_.var_offsets = layout_.var_keys;
         std::vector<size_t> order(layout_.fields.size());
         std::iota(order.begin(), order.end(), 0);
@@ -100,8 +108,8 @@ class LayoutMaker {
             RowField& field = layout_.fields[i];
             if (stored_in_key_[i] || field.kind == FieldKind::kNull) continue;
             field.offset = offset_of(end_);
-            end_ += field.kind == FieldKind::kFixed ? field.width : sizeof(VarRef);
-            if (field.kind != FieldKind::kFixed) layout_.var_offsets.push_back(field.offset);
+            end_ += is_held_in_row(field.kind) ? field.width : sizeof(VarRef);
+            if (!is_held_in_row(field.kind)) layout_.var_offsets.push_back(field.offset);
         }
         layout_.has_var = !layout_.var_offsets.empty();
         layout_.null_offset = offset_of(end_);
@@ -137,7 +145,7 @@ class LayoutMaker {
         return name == nullptr ? std::string() : *name;
     }
 
-    RowField make_field(int32_t column) {
+    RowField make_field(int32_t column, int32_t inline_bytes) {
         RowField field;
         field.column = column;
         stored_in_key_.push_back(false);
@@ -153,7 +161,12 @@ class LayoutMaker {
         field.kind = field_kind(*field.type);
         if (field.kind == FieldKind::kFixed) field.width = fixed_width(*field.type);
         KeyPart* part = find_key(column);
-        if (part != nullptr) use_key_storage(field, *part);
+        if (part != nullptr) {
+            use_key_storage(field, *part);
+        } else if (field.kind == FieldKind::kBytes && inline_bytes > 0) {
+            field.kind = FieldKind::kInlineBytes;
+            field.width = static_cast<uint32_t>(inline_bytes);
+        }
         const bool never_null = !field.type->nullable || field.kind == FieldKind::kNull ||
                                 (layout_.null_keys == NullKeys::kDrop && key_column(column));
         if (!never_null) {
@@ -167,6 +180,10 @@ class LayoutMaker {
 
     void use_key_storage(RowField& field, const KeyPart& part) {
         stored_in_key_.back() = true;
+        if (part.spec.kind == KeyKind::kInlineBytes) {
+            field.kind = FieldKind::kInlineBytes;
+            field.width = static_cast<uint32_t>(part.spec.width);
+        }
         if (layout_.mode == KeyMode::kWord) {
             field.in_key_word = true;
             field.key_shift = part.offset;
@@ -207,12 +224,13 @@ class LayoutMaker {
 }  // namespace
 
 RowLayout RowLayout::make(const std::vector<TypePtr>& columns, const std::vector<KeySpec>& keys,
-                          const std::vector<int32_t>& carry, NullKeys null_keys) {
+                          const std::vector<int32_t>& carry, NullKeys null_keys,
+                          const std::vector<int32_t>& carry_bytes) {
     RowLayout layout;
     layout.null_keys = null_keys;
     LayoutMaker maker(columns, layout);
     maker.place_keys(keys);
-    maker.place_fields(carry);
+    maker.place_fields(carry, carry_bytes);
     maker.check_size();
     return layout;
 }

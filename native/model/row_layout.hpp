@@ -13,7 +13,8 @@ enum class KeyKind : uint8_t {
     kInteger,          // widened to `width` bytes (1, 2, 4, 8) with the sign of its type; bool = 1 byte
     kFloat,            // widened to `width` (4, 8); every NaN equal, -0 equal to +0
     kFixedBytes,       // copied: decimals, fixed-size binary, intervals
-    kBytes,            // utf8, binary, their large and view forms
+    kBytes,            // utf8, binary, their large and view forms, of any length
+    kInlineBytes,      // the same of at most `width` - 1 bytes: zeros behind them, then their number in the last byte
     kDictionaryIndex,  // int32 index of the unified dictionary: group-by keys, one relation only
     kDictionaryValue,  // decoded, then as the value type (kind_of_value)
 };
@@ -31,6 +32,9 @@ enum class NullKeys : uint8_t {
     kEqual,  // NULL equals NULL
 };
 
+// Longest width of kInlineBytes: beyond, a reference costs less than the bytes that are moved and compared.
+constexpr int32_t kInlineWidthMax = 64;
+
 // Word: all key parts together fit 8 bytes; the row starts with mix64(packed key): no hash stored, equality of one
 // word is equality of the key. Wide: hash, then the packed parts (padded to 8 bytes). Var: as wide, and the byte-string
 // parts as references.
@@ -39,10 +43,11 @@ enum class KeyMode : uint8_t { kWord, kWide, kVar };
 constexpr int32_t kRowNumberColumn = -1;  // pseudo column: uint64 row number in the source
 
 enum class FieldKind : uint8_t {
-    kFixed,   // `width` bytes in the row (bool: one byte 0 / 1; dictionary: int32 index)
-    kBytes,   // VarRef in the row, bytes in the heap behind the rows of the page
-    kNested,  // VarRef to an encoded value (cpu/row/nested_codec.hpp)
-    kNull,    // nothing stored
+    kFixed,        // `width` bytes in the row (bool: one byte 0 / 1; dictionary: int32 index)
+    kBytes,        // VarRef in the row, bytes in the heap behind the rows of the page
+    kInlineBytes,  // `width` bytes in the row, as KeyKind::kInlineBytes has them; NULL is as empty
+    kNested,       // VarRef to an encoded value (cpu/row/nested_codec.hpp)
+    kNull,         // nothing stored
 };
 
 // Byte string of a row: `distance` bytes from the address of this VarRef to the bytes. Self-relative, so pages can be
@@ -57,7 +62,7 @@ struct RowField {
     TypePtr type;
     FieldKind kind = FieldKind::kFixed;
     uint32_t offset = 0;       // in the row
-    uint32_t width = 0;        // kFixed
+    uint32_t width = 0;        // kFixed, kInlineBytes
     int32_t null_bit = -1;     // bit in the row's NULL bytes (1 = NULL); -1 = never NULL
     bool in_key_word = false;  // kWord: value = bytes [key_shift, key_shift + width) of unmix64(first word)
     uint32_t key_shift = 0;    // bits
@@ -91,10 +96,13 @@ struct RowLayout {
     bool has_var = false;
     std::vector<uint32_t> var_offsets;  // row offsets of all VarRefs, those of keys first
 
-    // columns: types of the source's columns. Throws kUnsupportedType, naming the widest columns, when a row would take
+    // columns: types of the source's columns. carry_bytes: for each carried column the bytes that its byte string
+    // takes in the row (FieldKind::kInlineBytes), 0 for a reference and for other columns; empty: 0 for all of them.
+    // Throws kUnsupportedType, naming the widest columns, when a row would take
     // more than kRowBytesMax (model/type_size.hpp); the plan was validated otherwise.
     static RowLayout make(const std::vector<TypePtr>& columns, const std::vector<KeySpec>& keys,
-                          const std::vector<int32_t>& carry, NullKeys null_keys);
+                          const std::vector<int32_t>& carry, NullKeys null_keys,
+                          const std::vector<int32_t>& carry_bytes = {});
 };
 
 // Mixed key or hash: the first 8 bytes of every row.

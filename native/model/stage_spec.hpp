@@ -13,7 +13,8 @@ namespace spillway {
 
 struct PartitionSpec {
     std::vector<KeySpec> keys;
-    std::vector<int32_t> carry;  // columns whose values later stages need; kRowNumberColumn allowed
+    std::vector<int32_t> carry;        // columns whose values later stages need; kRowNumberColumn allowed
+    std::vector<int32_t> carry_bytes;  // of byte strings that lie in the row itself (RowLayout::make)
     NullKeys null_keys = NullKeys::kDrop;
     int32_t radix_bits = 0;  // 0 .. 14: fan-out 2^bits, taken from the top of the hash
     uint64_t page_bytes = 0;

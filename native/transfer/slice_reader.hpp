@@ -56,6 +56,8 @@ class SliceReader {
     uint64_t slice_bytes(const Slice& slice, NodeScratch& scratch);
     // Bytes of the values of a kBinary (NULLs too) or kView node, judged by offsets or views alone.
     uint64_t value_bytes(const Slice& slice, NodeScratch& scratch);
+    // Bytes of the longest of them.
+    uint64_t longest_value(const Slice& slice, NodeScratch& scratch);
     // Bytes handed out by read() since the last call.
     uint64_t take_bytes_read() { return std::exchange(bytes_read_, 0); }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/checked_size.hpp"
+#include "base/load.hpp"
 #include "transfer/slice_reader.hpp"
 
 namespace spillway {
@@ -201,6 +202,37 @@ uint64_t SliceReader::value_bytes(const Slice& slice, NodeScratch& scratch) {
         if (value.length > 0 && view.is_valid(i)) bytes = add_or_max(bytes, static_cast<uint64_t>(value.length));
     }
     return bytes;
+}
+
+namespace {
+
+template <class Offset>
+uint64_t longest_between(const uint8_t* offsets, int64_t rows) {
+    Offset longest = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+        longest = std::max<Offset>(longest, load<Offset>(offsets, i + 1) - load<Offset>(offsets, i));
+    }
+    return static_cast<uint64_t>(longest);
+}
+
+}  // namespace
+
+uint64_t SliceReader::longest_value(const Slice& slice, NodeScratch& scratch) {
+    if (slice.rows == 0) return 0;
+    ColumnView view;
+    if (slice.plan.type->layout == Layout::kBinary) {
+        read_offsets(slice, scratch, view);  // they do not decrease
+        return slice.plan.type->byte_width == 4 ? longest_between<int32_t>(view.offsets, slice.rows)
+                                                : longest_between<int64_t>(view.offsets, slice.rows);
+    }
+    SPILLWAY_CHECK(slice.plan.type->layout == Layout::kView);
+    read_validity(slice, scratch, view);
+    view.data = fetch_structure(slice, slice.buffer(1), slice.row * kViewBytes, slice.rows * kViewBytes, scratch.data);
+    int32_t longest = 0;
+    for (int64_t i = 0; i < slice.rows; ++i) {
+        if (view.is_valid(i)) longest = std::max(longest, load_view(view.data, i).length);
+    }
+    return static_cast<uint64_t>(longest);
 }
 
 }  // namespace spillway

@@ -153,6 +153,8 @@ class SourceReader {
     // Bytes of the strings of these rows in one of the reader's columns (kBinary: of NULLs too), judged by offsets or
     // views alone.
     uint64_t value_bytes(size_t column, int64_t batch, int64_t row, int64_t rows);
+    // Bytes of the longest of those strings, judged by all of the offsets or views.
+    uint64_t longest_value(size_t column, int64_t batch, int64_t row, int64_t rows);
 
   private:
     struct State;

@@ -134,4 +134,14 @@ uint64_t SourceReader::value_bytes(size_t column, int64_t batch, int64_t row, in
     return bytes;
 }
 
+uint64_t SourceReader::longest_value(size_t column, int64_t batch, int64_t row, int64_t rows) {
+    State& state = *state_;
+    SPILLWAY_CHECK(column < state.columns.size());
+    const BatchPosition& position = state.at(batch, row, rows);
+    State::Column& found = state.columns[column];
+    const uint64_t bytes = state.slices.longest_value({*found.plan, position, row, rows}, found.scratch);
+    state.slices.take_bytes_read();  // a look ahead, not input
+    return bytes;
+}
+
 }  // namespace spillway

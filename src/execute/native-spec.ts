@@ -20,6 +20,7 @@ export function nativePartitionSpec(spec: PartitionDescription, poolBytes: numbe
         columns: [...spec.columns],
         keys: spec.keys.map((key) => ({ ...key })),
         carry: [...spec.carry],
+        ...(spec.carryBytes === undefined ? {} : { carryBytes: [...spec.carryBytes] }),
         nullKeys: spec.nullKeys,
         radixBits: spec.radixBits,
         pageBytes: spec.pageBytes,

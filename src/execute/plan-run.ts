@@ -54,13 +54,13 @@ export interface PlanRunParts {
     deviceTurn?: () => Promise<DeviceTurn>;
 }
 
-const wrongEstimates = ["tableFull", "setFull", "notDense"] as const;
+const wrongEstimates = ["tableFull", "setFull", "notDense", "longText"] as const;
 export type WrongEstimate = (typeof wrongEstimates)[number];
 
 /**
  * The engine asks for another plan: the groups did not fit the tables of a hash group-by, the rows of a set that does
  * not spill were longer than estimated, or the keys of an array join were not as dense or unique as their sample. No
- * result row was sent yet.
+ * result row was sent yet, but where a text was longer than the longest one that was there when the query began.
  */
 export function wrongEstimate(error: unknown): WrongEstimate | undefined {
     const reason = (error as { details?: { reason?: unknown } } | null)?.details?.reason;

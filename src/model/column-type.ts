@@ -33,15 +33,19 @@ export interface ColumnType {
     children: ColumnType[];
 }
 
-export type KeyKind = "integer" | "float" | "fixedBytes" | "bytes" | "dictionaryIndex" | "dictionaryValue";
+export type ValueKeyKind = "integer" | "float" | "fixedBytes" | "bytes" | "inlineBytes";
+export type KeyKind = ValueKeyKind | "dictionaryIndex" | "dictionaryValue";
 
 /** How one key column is normalized so that equal keys have equal bytes; mirrors native/model/row_layout.hpp. */
 export interface KeySpec {
     column: number;
     kind: KeyKind;
     /** For dictionaryValue: how the decoded value is normalized. */
-    kindOfValue: "integer" | "float" | "fixedBytes" | "bytes";
-    /** Normalized bytes; 0 for byte strings, but where a chunk has short ones as words (native short_text.hpp). */
+    kindOfValue: ValueKeyKind;
+    /**
+     * Normalized bytes; 0 for byte strings, but where a chunk has short ones as words (native short_text.hpp). Inline
+     * bytes: one more than the longest value has.
+     */
     width: number;
 }
 

@@ -49,6 +49,8 @@ export interface DebugKnobs {
     peerOrdinal?: number;
     /** Joins out of core: a Bloom filter of the build side's keys, for types of join that may have one; or none. */
     filter?: boolean;
+    /** CPU engine: short texts lie in the rows themselves, however few rows an input has; or never. */
+    inlineTexts?: boolean;
 }
 
 export const debugKnobNames = [
@@ -68,7 +70,8 @@ export const debugKnobNames = [
     "outOfCore",
     "hostSpillBytes",
     "peerOrdinal",
-    "filter"
+    "filter",
+    "inlineTexts"
 ] as const satisfies readonly (keyof DebugKnobs)[];
 
 const pageBytesRange = [1024, 2 * 1024 * 1024] as const; // native/memory/page_pool.hpp
@@ -103,7 +106,15 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);
     }
-    for (const name of ["forceSpill", "packSpilled", "packLink", "gpu", "outOfCore", "filter"] as const) {
+    for (const name of [
+        "forceSpill",
+        "packSpilled",
+        "packLink",
+        "gpu",
+        "outOfCore",
+        "filter",
+        "inlineTexts"
+    ] as const) {
         if (given[name] !== undefined) knobs[name] = checkBoolean(given[name], option(name));
     }
     if (given["algorithm"] !== undefined) {

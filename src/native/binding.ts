@@ -39,6 +39,8 @@ export interface NativePartitionSpec {
     keys: NativeKeySpec[];
     /** Columns carried; -1 = row number. */
     carry: number[];
+    /** For each of them the bytes that a text takes in the row itself, 0 for a reference; left out: 0 for all. */
+    carryBytes?: number[];
     nullKeys: "drop" | "keep" | "equal";
     radixBits: number;
     pageBytes: number;
@@ -349,6 +351,8 @@ export interface Binding extends DeviceBinding {
         source: SourceHandle,
         columns: number[]
     ): Promise<{ bits: number; magnitude: number }[]>;
+    /** Bytes of the longest value of each of these columns of text or bytes, or of dictionaries of such. */
+    longestTexts(job: JobHandle, source: SourceHandle, columns: number[], workers: number): Promise<number[]>;
     /**
      * Estimated pairs of rows with equal keys, from samples of both sides. `pieces`: pieces of neighbouring rows of one
      * side with a piece of the other side that has an equal key.

@@ -26,6 +26,8 @@ export interface PartitionDescription {
     readonly keys: readonly KeySpec[];
     /** Columns carried; -1 = row number. */
     readonly carry: readonly number[];
+    /** For each of them the bytes that a text takes in the row itself, 0 for a reference; left out: 0 for all. */
+    readonly carryBytes?: readonly number[];
     readonly nullKeys: NullKeys;
     readonly radixBits: number;
     readonly pageBytes: number;

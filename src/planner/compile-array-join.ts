@@ -96,12 +96,16 @@ export function compileArrayJoin(
     const join = planArrayJoin(draft, node, needed);
     if (join === undefined) return false;
     const { sides, range, bitmapBytes, buildWorkers } = join;
-    const { estimator, limits } = draft.request;
+    const { estimator, limits, texts } = draft.request;
+    const carried = (side: Side) => {
+        const carry = carriedColumns(node, needed, side);
+        return { carry, carryBytes: texts.carriedBytes(node[side], carry, estimator.of(node[side]).widths) };
+    };
     const pass = (side: Side) => ({
         role: side === sides.build ? ("build" as const) : ("probe" as const),
         feed: draft.feedOfInput(join.node[side]),
         keys: node.keys.map((key) => key[side]),
-        carry: carriedColumns(node, needed, side),
+        ...carried(side),
         nullKeys: sides.nullKeys[side],
         bits: 0,
         spill: false

@@ -52,6 +52,7 @@ function feedColumns(keys: readonly number[], values: readonly number[]): number
 
 function planGroup(draft: PlanDraft, node: GroupNode, needed: readonly number[]): GroupPlan {
     const { child } = node;
+    const { policy, estimator, texts } = draft.request;
     const { keys, values } = neededOf(node, needed);
     const wanted = feedColumns(keys, values);
     const feed = child.kind === "input" ? draft.feedOfInput(child) : draft.feedOfStage(child, wanted);
@@ -64,9 +65,9 @@ function planGroup(draft: PlanDraft, node: GroupNode, needed: readonly number[])
     // Types of an intermediate result promise nothing (outer joins add NULLs).
     const mayBeNull = feed.input === undefined || node.keys.some((key) => feed.types[key.column]?.nullable !== false);
     const nullKeys: NullKeys = mayBeNull ? "equal" : "drop";
-    const pass = { role: "groups", feed, keys: node.keys, carry, nullKeys } as const;
+    const inlineKeys = texts.groupKeys(child, node.keys, estimator.of(child).widths);
+    const pass = { role: "groups", feed, keys: inlineKeys, carry, nullKeys } as const;
     const keyWidth = draft.widthOf({ ...pass, carry: keys });
-    const { policy, estimator } = draft.request;
     let recordBytes = keyWidth.fixed + keyWidth.heap + policy.groupOverheadBytes;
     let pairsBytes = 0;
     for (const aggregate of aggregates) {

@@ -4,6 +4,7 @@ import { limitOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { CpuStage, PartitionDescription, PartitionSet, SinkKind, StageMemory, StageOutput } from "../plan/plan.js";
 import type { Estimator } from "./estimates.js";
 import { arrowRowBytes, rowWidth, type ValueWidth } from "./estimates.js";
+import type { InlineTexts } from "./inline-texts.js";
 import {
     combiningBytes,
     packsSpilled,
@@ -35,6 +36,8 @@ export interface SetRequest {
     keys: readonly KeySpec[];
     /** Logical columns; -1 = row number. */
     carry: readonly number[];
+    /** For each of them the bytes that a text takes in the row itself; left out: 0 for all. */
+    carryBytes?: readonly number[] | undefined;
     nullKeys: PartitionDescription["nullKeys"];
     bits: number;
     spill: boolean;
@@ -70,6 +73,7 @@ export interface SetDraft {
 export interface CompileRequest extends PartitionContext {
     root: LogicalNode;
     estimator: Estimator;
+    texts: InlineTexts;
     inputs: readonly InputInfo[];
     sink: SinkKind;
     /** Most rows of a batch that the user allows. */
@@ -152,7 +156,7 @@ export class PlanDraft {
 
     public widthOf(request: Omit<SetRequest, "bits" | "spill">): ValueWidth {
         const { keys, carry } = this.positions(request);
-        return rowWidth(request.feed.types, request.feed.widths, keys, carry, request.nullKeys);
+        return rowWidth(request.feed.types, request.feed.widths, keys, carry, request.nullKeys, request.carryBytes);
     }
 
     public positions(request: Pick<SetRequest, "feed" | "keys" | "carry">): { keys: KeySpec[]; carry: number[] } {
@@ -166,9 +170,9 @@ export class PlanDraft {
     /** Specification of a pass, with the memory of its readers. */
     public passSpec(request: SetRequest): PassSpec {
         const { limits, policy, debug } = this.request;
-        const { feed, nullKeys, bits, spill } = request;
+        const { feed, carryBytes, nullKeys, bits, spill } = request;
         const { keys, carry } = this.positions(request);
-        const width = rowWidth(feed.types, feed.widths, keys, carry, nullKeys);
+        const width = rowWidth(feed.types, feed.widths, keys, carry, nullKeys, carryBytes);
         const rowBytes = width.fixed + width.heap;
         const read = readMemory(
             feed.types,
@@ -184,6 +188,7 @@ export class PlanDraft {
             columns: feed.types,
             keys,
             carry,
+            ...(carryBytes === undefined ? {} : { carryBytes }),
             nullKeys,
             radixBits: bits,
             pageBytes: page,

@@ -132,6 +132,7 @@ export function deviceKey(column: LogicalColumn, key: KeySpec, position: number)
         case "fixedBytes":
             return { column: position, kind: "fixed", width: key.width };
         case "bytes":
+        case "inlineBytes": // rows of the CPU engine alone have such keys
             return { column: position, kind: "bytes", width: 0 };
     }
 }

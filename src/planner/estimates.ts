@@ -327,15 +327,16 @@ function corrected(pairsPerMatch: number, { pairs, pieces, shown }: SampledPairs
     return Math.max(1, (pairsPerMatch * (priorPairs + expected)) / (priorPairs + pieces));
 }
 
+function isBytesKey(key: KeySpec): boolean {
+    return key.kind === "bytes" || (key.kind === "dictionaryValue" && key.kindOfValue === "bytes");
+}
+
 function packedKeyBytes(keys: readonly KeySpec[]): number | undefined {
-    if (keys.some((key) => key.kind === "bytes" || (key.kind === "dictionaryValue" && key.kindOfValue === "bytes"))) {
-        return undefined;
-    }
-    return keys.reduce((sum, key) => sum + key.width, 0);
+    return keys.some(isBytesKey) ? undefined : keys.reduce((sum, key) => sum + key.width, 0);
 }
 
 function keyIsInvertible(key: KeySpec): boolean {
-    return key.kind === "integer" || key.kind === "fixedBytes" || key.kind === "dictionaryIndex";
+    return ["integer", "fixedBytes", "inlineBytes", "dictionaryIndex"].includes(key.kind);
 }
 
 /**
@@ -347,23 +348,26 @@ export function rowWidth(
     widths: readonly ValueWidth[],
     keys: readonly KeySpec[],
     carry: readonly number[],
-    nullKeys: NullKeys
+    nullKeys: NullKeys,
+    carryBytes: readonly number[] = []
 ): ValueWidth {
     const packed = packedKeyBytes(keys);
-    const isWord = packed !== undefined && packed <= 8 && nullKeys !== "equal";
+    // A bit for each key tells NULLs, which are equal, from zeros.
+    const maskBytes = nullKeys === "equal" ? Math.ceil(keys.length / 8) : 0;
+    const isWord = packed !== undefined && packed + maskBytes <= 8;
     let fixed = 8;
     let heap = 0;
     if (!isWord) {
         for (const key of keys) {
-            const isBytes = key.kind === "bytes" || (key.kind === "dictionaryValue" && key.kindOfValue === "bytes");
+            const isBytes = isBytesKey(key);
             fixed += isBytes ? reference : key.width;
             const width = widths[key.column];
             if (isBytes) heap += (key.kind === "bytes" ? width?.heap : width?.decodedHeap) ?? 0;
         }
-        fixed = Math.ceil(fixed / 8) * 8;
+        fixed = Math.ceil((fixed + maskBytes) / 8) * 8;
     }
     let nullBits = 0;
-    for (const column of carry) {
+    for (const [i, column] of carry.entries()) {
         if (column === rowNumberColumn) {
             fixed += 8;
             continue;
@@ -371,8 +375,9 @@ export function rowWidth(
         if (columns[column]?.nullable) nullBits++;
         const key = keys.find((candidate) => candidate.column === column);
         if (key !== undefined && keyIsInvertible(key)) continue;
-        fixed += widths[column]?.fixed ?? 8;
-        if (key === undefined) heap += widths[column]?.heap ?? 0;
+        const inlineBytes = key === undefined ? (carryBytes[i] ?? 0) : 0;
+        fixed += inlineBytes > 0 ? inlineBytes : (widths[column]?.fixed ?? 8);
+        if (key === undefined && inlineBytes === 0) heap += widths[column]?.heap ?? 0;
     }
     const rowBytes = Math.ceil((fixed + Math.ceil(nullBits / 8)) / 8) * 8;
     if (rowBytes > largestRowBytes) throw rowTooWide(columns, keys, carry, rowBytes);

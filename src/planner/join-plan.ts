@@ -49,14 +49,20 @@ export function planJoin(draft: PlanDraft, node: JoinNode, needed: readonly numb
 
 /** The join with its tables on the side that `sides` says. */
 export function planJoinFrom(draft: PlanDraft, node: JoinNode, needed: readonly number[], sides: JoinSides): JoinPlan {
-    const { policy } = draft.request;
-    const pass = (side: Side, role: "build" | "probe"): PassRequest => ({
-        role,
-        feed: feedOf(draft, node, needed, side),
-        keys: sideKeys(node, side),
-        carry: carriedColumns(node, needed, side),
-        nullKeys: sides.nullKeys[side]
-    });
+    const { policy, estimator, texts } = draft.request;
+    const widths = { left: estimator.of(node.left).widths, right: estimator.of(node.right).widths };
+    const keys = texts.joinKeys(node, widths);
+    const pass = (side: Side, role: "build" | "probe"): PassRequest => {
+        const carry = carriedColumns(node, needed, side);
+        return {
+            role,
+            feed: feedOf(draft, node, needed, side),
+            keys: keys.map((key) => key[side]),
+            carry,
+            carryBytes: texts.carriedBytes(node[side], carry, widths[side]),
+            nullKeys: sides.nullKeys[side]
+        };
+    };
     const build = pass(sides.build, "build");
     const probe = pass(otherSide(sides.build), "probe");
     const width = draft.widthOf(build);
@@ -78,7 +84,7 @@ export function hashingScheme(
 ): { scheme: HashingScheme; range: number } {
     const { policy, debug, estimator } = draft.request;
     const child = join.node[join.sides.build];
-    const statistics = estimator.statisticsOf(child, join.build.keys);
+    const statistics = estimator.statisticsOf(child, sideKeys(join.node, join.sides.build));
     const rangeMax = Math.ceil(join.buildRows * policy.perfectSlotsPerRow);
     if (debug.scheme !== undefined) return { scheme: debug.scheme, range: Math.max(rangeMax, 1) };
     if (statistics === undefined || join.buildRows === 0) return { scheme: "linearProbing", range: 0 };

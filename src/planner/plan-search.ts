@@ -9,6 +9,7 @@ import { compileGroup } from "./compile-group.js";
 import { compileJoin } from "./compile-join.js";
 import { PlanDraft, type CompileNode, type StageDraft } from "./compile.js";
 import { Estimator } from "./estimates.js";
+import { InlineTexts, type TextLengths } from "./inline-texts.js";
 import { limitLadder, type PlanLimits } from "./limits.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import { leastMemory, mostMemory, type Phase } from "./pools.js";
@@ -21,6 +22,8 @@ export interface PlanQuery {
     statistics: StatisticsById;
     /** By a sample of values; left out: nothing is known. */
     valueSamples?: ValueSamples;
+    /** Of the longest texts; left out: nothing is known. */
+    textLengths?: TextLengths;
     machine: MachineInfo;
     profile: MachineProfile;
     /** What operators beyond GPU memory take of it. */
@@ -34,6 +37,8 @@ export interface PlanQuery {
     setFull?: boolean;
     /** Keys were not as dense or unique as their sample: plan no array join. */
     notDense?: boolean;
+    /** A text was longer than the longest one is known to be: plan references to all of them. */
+    longText?: boolean;
     /** The GPU refused what was chosen for it, or found sums of more than 64 bits: plan what it takes in any case. */
     plainDevice?: boolean;
     /** GPU memory ran out with all tables in it: plan out of core. */
@@ -142,6 +147,7 @@ export class PlanSearch {
     readonly #inputs: readonly InputInfo[];
     readonly #needed: readonly number[];
     readonly #estimator: Estimator;
+    readonly #texts: InlineTexts;
     readonly #ladder: readonly PlanLimits[];
     #leastBudget: number | undefined;
     #last: { budgetBytes: number; attempt: Attempt } | undefined;
@@ -152,6 +158,8 @@ export class PlanSearch {
         this.#inputs = inputsOf(query.root);
         this.#needed = neededColumns(query.root, query.sink);
         this.#estimator = new Estimator(query.root, query.statistics, this.policy, query.tableFull);
+        const lengths = query.longText === true ? undefined : query.textLengths;
+        this.#texts = new InlineTexts(lengths ?? new Map(), this.policy);
         this.#ladder = ladderOf(query, this.policy, this.#inputs);
     }
 
@@ -231,9 +239,9 @@ export class PlanSearch {
         const { root, sink, machine, debug, batchRows, tableFull = false, notDense = false } = this.#query;
         const policy = this.policy;
         const context = { limits, policy, machine, debug, budgetBytes };
-        const [inputs, estimator] = [this.#inputs, this.#estimator];
+        const [inputs, estimator, texts] = [this.#inputs, this.#estimator, this.#texts];
         const output = { sink, batchRows, largeBatches };
-        const draft = new PlanDraft({ ...context, root, estimator, inputs, ...output, tableFull, notDense });
+        const draft = new PlanDraft({ ...context, root, estimator, texts, inputs, ...output, tableFull, notDense });
         compileNode(draft, root, this.#needed, { to: "sink" });
         const phases = livePhases(draft.stages);
         const needs = draft.sets.map((set) => set.needs);

@@ -188,6 +188,14 @@ export interface Policy {
     readonly arrayShare: number;
     /** Hash group-by: rows per group below which partitioning first is cheaper than merging the workers' tables. */
     readonly rowsPerGroupMin: number;
+    /**
+     * Texts of at most so many bytes lie in the rows themselves (native/cpu/row/inline_text.hpp), unless that takes
+     * this many times what a reference and a text of mean length do.
+     */
+    readonly inlineTextBytesMax: number;
+    readonly inlineTextGrowthMax: number;
+    /** Inputs of fewer rows are not looked at for it. */
+    readonly inlineTextRowsMin: number;
     /** Group-by: bytes per group beside key and states (slots, chain). */
     readonly groupOverheadBytes: number;
     /** Bytes of a variable-length value where nothing is known (streams). */
@@ -331,6 +339,9 @@ export const defaultPolicy: Policy = Object.freeze({
     arrayRangeSlack: 1 / 32,
     arrayShare: 0.6,
     rowsPerGroupMin: 16,
+    inlineTextBytesMax: 32,
+    inlineTextGrowthMax: 2,
+    inlineTextRowsMin: 16 * 1024,
     groupOverheadBytes: 24,
     unknownValueBytes: 24,
     unknownRows: 10_000_000,

@@ -175,7 +175,9 @@ const hostSampleRowsMax = 64 * 1024 - 256;
  * An array join that is asked for needs the range of its keys, however few they are. Pairs matter to a GPU alone.
  */
 export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean): Policy {
-    const sampled = debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
+    const array = debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
+    const { inlineTexts } = debug;
+    const sampled = inlineTexts === undefined ? array : { ...array, inlineTextRowsMin: inlineTexts ? 1 : Infinity };
     return forDevice
         ? sampled
         : {

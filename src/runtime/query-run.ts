@@ -163,21 +163,21 @@ export class QueryRun {
         const { runner, node, debug, kind, request: asked } = this.query;
         const request = runner.planRequest(node, kind, debug, asked.batchRows);
         const policy = runner.samplingPolicy(request.debug, node);
-        const known = runner.statistics.known(node, policy);
-        const valueSamples = runner.statistics.valueSamples(node);
+        const known = runner.statistics.known(node, policy, kind);
         const planner = new QueryPlanner(
-            known === undefined ? request : { ...request, statistics: known, valueSamples }
+            known === undefined ? request : { ...request, statistics: known, ...runner.statistics.found(node) }
         );
         const granted = await this.#admit(planner);
         await this.#openSources();
         if (known !== undefined) return granted;
-        const statistics = await runner.statistics.collect(job, node, policy, runner.threads, this.#sources);
+        const options = { open: this.#sources, sink: kind };
+        const statistics = await runner.statistics.collect(job, node, policy, runner.threads, options);
         job.check();
-        const samples = runner.statistics.valueSamples(node);
-        if (statistics.size === 0 && samples.size === 0) return granted;
+        const found = runner.statistics.found(node);
+        if (statistics.size === 0 && found.valueSamples.size === 0 && found.textLengths.size === 0) return granted;
         // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
         granted.release();
-        return await this.#admit(new QueryPlanner({ ...request, statistics, valueSamples: samples }));
+        return await this.#admit(new QueryPlanner({ ...request, statistics, ...found }));
     }
 
     async #admit(planner: QueryPlanner): Promise<Granted> {
@@ -245,6 +245,11 @@ export class QueryRun {
             const wrong = wrongEstimate(error);
             if (wrong === undefined || query[wrong] === true) return await this.#runSmaller(plan, granted, sink, error);
             if (wrong === "notDense") this.#forgetSamples(plan);
+            if (wrong === "longText") {
+                for (const input of inputsOf(this.query.node)) this.query.runner.statistics.forgetTexts(input);
+                if (this.#sent && !sink.restart()) throw error;
+                this.#sent = false;
+            }
             // What was granted is as wrong as the estimate: for a few groups, say, where there is one for each row.
             granted.release();
             const again = await this.#admit(new QueryPlanner({ ...query, [wrong]: true }));

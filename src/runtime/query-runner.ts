@@ -281,8 +281,8 @@ export class QueryRunner {
         return await this.runJob(undefined, async (job) => {
             const query = this.planRequest(node, sink, debug);
             const policy = this.samplingPolicy(query.debug, node);
-            const statistics = await this.statistics.collect(job, node, policy, this.threads);
-            const planned = { ...query, statistics, valueSamples: this.statistics.valueSamples(node) };
+            const statistics = await this.statistics.collect(job, node, policy, this.threads, { sink });
+            const planned = { ...query, statistics, ...this.statistics.found(node) };
             const planner = new QueryPlanner(planned);
             const host = planner.plan(this.admission.grantedAlone(this.#memoryRequest(planner)));
             return new Explanation(await this.device.choose(planned, host, false));

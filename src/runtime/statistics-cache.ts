@@ -3,6 +3,8 @@ import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { KeySpec, SourceLayout } from "../model/column-type.js";
 import type { SourceHandle } from "../native/binding.js";
 import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import type { SinkKind } from "../plan/plan.js";
+import { wantedTexts, type TextLengths } from "../planner/inline-texts.js";
 import type { Policy } from "../planner/policy.js";
 import {
     sampledColumns,
@@ -47,17 +49,26 @@ function sampledLayout({ source }: InputInfo): SourceLayout {
     throw new SpillwayError("INTERNAL", "A stream cannot be sampled");
 }
 
+export interface CollectOptions {
+    /** Sources that are open already. */
+    readonly open?: ReadonlyMap<InputInfo, SourceHandle>;
+    /** Where the rows of the result go. */
+    readonly sink?: SinkKind;
+}
+
 /** Samples of key columns, taken once per relation; files that did not change are the same relation. */
 export class StatisticsCache {
     readonly #known = new WeakMap<SourceLayout, Map<string, KeyStatistics>>();
     /** Keys, whatever sample of them was taken. */
     readonly #disproved = new WeakMap<SourceLayout, Set<string>>();
     readonly #values = new WeakMap<SourceLayout, readonly (ValueSample | undefined)[]>();
+    readonly #longest = new WeakMap<SourceLayout, readonly (number | undefined)[]>();
     /** By the layouts of the left and of the right side, and by their keys. */
     readonly #pairs = new WeakMap<SourceLayout, WeakMap<SourceLayout, Map<string, SampledPairs>>>();
 
     /** Statistics for a query, if none has to be sampled first. */
-    public known(root: LogicalNode, policy: Policy): Map<string, KeyStatistics> | undefined {
+    public known(root: LogicalNode, policy: Policy, sink: SinkKind = "count"): Map<string, KeyStatistics> | undefined {
+        if (this.#unknownTexts(root, policy, sink).size > 0) return undefined;
         const statistics = new Map<string, KeyStatistics>();
         const values = this.valueSamples(root);
         const lacksSample = (input: InputInfo): boolean =>
@@ -76,6 +87,11 @@ export class StatisticsCache {
         return statistics;
     }
 
+    /** What is known beside the statistics of keys. */
+    public found(root: LogicalNode): { valueSamples: ValueSamples; textLengths: TextLengths } {
+        return { valueSamples: this.valueSamples(root), textLengths: this.textLengths(root) };
+    }
+
     /** What is known of values, as far as they have been sampled. */
     public valueSamples(root: LogicalNode): ValueSamples {
         const found = new Map<InputInfo, readonly (ValueSample | undefined)[]>();
@@ -84,6 +100,46 @@ export class StatisticsCache {
             if (values !== undefined) found.set(input, values);
         }
         return found;
+    }
+
+    /** What is known of the longest texts of inputs. */
+    public textLengths(root: LogicalNode): TextLengths {
+        const found = new Map<InputInfo, readonly (number | undefined)[]>();
+        for (const input of inputsOf(root)) {
+            const longest = input.source.kind === "layout" ? this.#longest.get(input.source.layout) : undefined;
+            if (longest !== undefined) found.set(input, longest);
+        }
+        return found;
+    }
+
+    /** A query found a longer text than is known: memory was written to, or a file. The next one looks again. */
+    public forgetTexts(input: InputInfo): void {
+        if (input.source.kind === "layout") this.#longest.delete(input.source.layout);
+    }
+
+    #unknownTexts(root: LogicalNode, policy: Policy, sink: SinkKind): Map<InputInfo, number[]> {
+        const unknown = new Map<InputInfo, number[]>();
+        for (const [input, columns] of wantedTexts(root, sink, policy)) {
+            const longest = this.#longest.get(sampledLayout(input));
+            const others = columns.filter((column) => longest?.[column] === undefined);
+            if (others.length > 0) unknown.set(input, others);
+        }
+        return unknown;
+    }
+
+    async #findLongest(job: Job, input: InputInfo, columns: number[], workers: number, open?: SourceHandle) {
+        const layout = sampledLayout(input);
+        const handle = open ?? (await job.binding.openSource(job.engine, layout));
+        try {
+            const found = await job.binding.longestTexts(job.handle, handle, columns, workers);
+            const before = this.#longest.get(layout);
+            const both = input.columns.map((_, column) => found[columns.indexOf(column)] ?? before?.[column]);
+            this.#longest.set(layout, both);
+        } catch (error) {
+            if (!isMemoryPressure(error)) throw error;
+        } finally {
+            if (open === undefined) job.binding.closeSource(handle);
+        }
     }
 
     async #sampleValues(job: Job, input: InputInfo, policy: Policy, open: SourceHandle | undefined): Promise<void> {
@@ -145,15 +201,19 @@ export class StatisticsCache {
         return sample && this.#withFindings(layout, wanted, sample);
     }
 
-    /** Statistics for a query, of all its relations side by side. `open`: sources that are open already. */
+    /** Statistics for a query, of all its relations side by side. */
     public async collect(
         job: Job,
         root: LogicalNode,
         policy: Policy,
         workers: number,
-        open: ReadonlyMap<InputInfo, SourceHandle> = new Map()
+        { open = new Map(), sink = "count" }: CollectOptions = {}
     ): Promise<Map<string, KeyStatistics>> {
         const wanted = wantedStatistics(root, policy);
+        const texts = [...this.#unknownTexts(root, policy, sink)];
+        await settleAll(
+            texts.map(([input, columns]) => this.#findLongest(job, input, columns, workers, open.get(input)))
+        );
         await settleAll(inputsOf(root).map((input) => this.#sampleValues(job, input, policy, open.get(input))));
         const pairs = wantedPairs(root, policy);
         const sampled = settleAll(wanted.map((one) => this.#one(job, one, workers, open.get(one.input))));

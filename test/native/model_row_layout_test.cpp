@@ -73,6 +73,27 @@ TEST(row_layout_lists_byte_strings_once) {
     EXPECT(RowLayout::make(types, {key(1, 8)}, {1}, NullKeys::kDrop).var_offsets.empty());
 }
 
+TEST(row_layout_keeps_short_texts_in_the_row) {
+    const std::vector<TypePtr> types = {type_of(Kind::kText, true), type_of(Kind::kText, false),
+                                        type_of(Kind::kInt64, false)};
+    const KeySpec two = key(0, 2, KeyKind::kInlineBytes);
+    const KeySpec five = key(1, 5, KeyKind::kInlineBytes);
+    const RowLayout word = RowLayout::make(types, {two, five}, {0, 1, 2}, NullKeys::kEqual);
+    EXPECT(word.mode == KeyMode::kWord);
+    EXPECT(!word.has_var);
+    EXPECT(word.fields[0].kind == FieldKind::kInlineBytes && word.fields[0].in_key_word);
+    EXPECT_EQ(word.fields[1].width, 5u);
+    EXPECT_EQ(word.fields[1].key_shift, 16u);
+    const RowLayout wide =
+        RowLayout::make(types, {key(0, 19, KeyKind::kInlineBytes)}, {1, 2}, NullKeys::kDrop, {12, 0});
+    EXPECT(wide.mode == KeyMode::kWide);
+    EXPECT_EQ(wide.key_end, 32u);
+    EXPECT(wide.fields[0].kind == FieldKind::kInlineBytes);
+    EXPECT_EQ(wide.fields[0].width, 12u);
+    EXPECT_EQ(wide.row_bytes, 56u);
+    EXPECT(!wide.has_var);
+}
+
 // The sum of widths: beyond the bound, just below and above 2^32, and far beyond.
 TEST(row_layout_refuses_rows_beyond_one_gibibyte) {
     const auto bytes_column = [](int32_t width, const std::string& name) {

@@ -37,6 +37,15 @@ export const suiteModes: Record<string, RuntimeOptions> = {
         debug: { forceSpill: true, pageBytes: 1024, buildChunkBytes: 4096, probeSplitRows: 64, workers: 4 }
     },
     pipelines: { debug: { algorithm: "pipeline", workers: 4, morselRows: 50 } },
+    "texts in the rows": { debug: { inlineTexts: true, workers: 2, morselRows: 50 } },
+    "texts in the rows, spilled": { debug: { inlineTexts: true, forceSpill: true, pageBytes: 4096, workers: 2 } },
+    "texts in the rows, one hash": { debug: { inlineTexts: true, hashMask: 0n, workers: 2 } },
+    "texts in the rows, streaming": {
+        debug: { inlineTexts: true, algorithm: "streaming", workers: 3, morselRows: 50 }
+    },
+    "texts in the rows, pipelines": {
+        debug: { inlineTexts: true, algorithm: "pipeline", workers: 3, morselRows: 50 }
+    },
     "array joins": { debug: { algorithm: "array", workers: 3, morselRows: 50 } },
     "GPU where it can": { device: "auto", memory: { device: "64MiB" }, debug: { gpu: true, workers: 3 } }
 };

@@ -12,6 +12,7 @@
 #include "addon/jobs/job_registry.hpp"
 #include "addon/jobs/stage_job.hpp"
 #include "executor/cpu/key_statistics.hpp"
+#include "executor/cpu/text_lengths.hpp"
 #include "executor/device/value_samples.hpp"
 #include "transfer/file_table.hpp"
 
@@ -239,6 +240,29 @@ Napi::Value key_pairs_call(const Napi::CallbackInfo& info) {
     });
 }
 
+Napi::Value longest_texts_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto source = use_source(info[1]);
+    const auto& types = source->source->columns();
+    std::vector<int32_t> columns;
+    for (const Field& item : Field(info[2], "columns").array()) {
+        columns.push_back(item.int32(0, static_cast<int32_t>(types.size()) - 1));
+        const ColumnType& type = *types[static_cast<size_t>(columns.back())];
+        const ColumnType& value = type.layout == Layout::kDictionary ? type.children[0] : type;
+        if (!value.is_bytes()) throw item.error("a column of text or bytes");
+    }
+    const int32_t workers = Field(info[3], "workers").int32(1, kWorkersMax);
+    return start_stage(info.Env(), job, [=]() -> Encode {
+        const std::vector<uint64_t> longest =
+            longest_texts(*source->source, columns, workers, job->engine->budget, job->control);
+        return [longest](Napi::Env env) -> Napi::Value {
+            auto told = Napi::Array::New(env, longest.size());
+            for (uint32_t i = 0; i < longest.size(); ++i) told.Set(i, static_cast<double>(longest[i]));
+            return told;
+        };
+    });
+}
+
 Napi::Value sample_values_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto source = use_source(info[1]);
@@ -284,6 +308,7 @@ void export_source_calls(Napi::Object exports) {
     export_async<key_statistics_call>(exports, "keyStatistics");
     export_async<key_pairs_call>(exports, "keyPairs");
     export_async<sample_values_call>(exports, "sampleValues");
+    export_async<longest_texts_call>(exports, "longestTexts");
 }
 
 }  // namespace spillway::addon

@@ -23,7 +23,8 @@ constexpr const char* kPartitions = "set of partitions";
 Napi::Value create_partitions(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     PartitionPlan plan = decode_partition(info[1], "spec");
-    const RowLayout layout = RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys);
+    const RowLayout layout =
+        RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys, plan.spec.carry_bytes);
     auto handle = std::make_unique<PartitionsHandle>(job, std::move(plan.columns));
     handle->rows = std::make_unique<PartitionedRows>(std::move(plan.spec), layout, job->engine->budget,
                                                      job->engine->spill_space, job->control);
@@ -101,7 +102,8 @@ Napi::Value join_streaming_call(const Napi::CallbackInfo& info) {
     const PartitionPlan plan = decode_partition(info[3], "probeSpec");
     const JoinSpec spec = decode_join(info[4]);
     check_columns(plan.columns, probe->source->columns());
-    const RowLayout layout = RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys);
+    const RowLayout layout =
+        RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys, plan.spec.carry_bytes);
     check_join_sides(build.spec(), build.layout(), plan.spec, layout, spec);
     const StageSink sink(get_handle<SinkHandle>(info[5]));
     build.handle->state = State::kConsumed;

@@ -14,10 +14,11 @@ KeyKind decode_key_kind(const Field& field, bool of_value) {
                                                 {"float", KeyKind::kFloat},
                                                 {"fixedBytes", KeyKind::kFixedBytes},
                                                 {"bytes", KeyKind::kBytes},
+                                                {"inlineBytes", KeyKind::kInlineBytes},
                                                 {"dictionaryIndex", KeyKind::kDictionaryIndex},
                                                 {"dictionaryValue", KeyKind::kDictionaryValue}});
     const bool dictionary = kind == KeyKind::kDictionaryIndex || kind == KeyKind::kDictionaryValue;
-    if (of_value && dictionary) throw field.error("one of 'integer', 'float', 'fixedBytes', 'bytes'");
+    if (of_value && dictionary) throw field.error("one of 'integer', 'float', 'fixedBytes', 'bytes', 'inlineBytes'");
     return kind;
 }
 
@@ -32,6 +33,9 @@ void check_key_width(const KeySpec& key, KeyKind kind, const ColumnType& type, c
         if (!known || key.width < type.byte_width) throw field.error("4 or 8 and no less than the width of the column");
     } else if (kind == KeyKind::kFixedBytes) {
         if (key.width != type.byte_width) throw field.error(std::to_string(type.byte_width) + ", the column's width");
+    } else if (kind == KeyKind::kInlineBytes) {
+        const bool fits = key.width >= 2 && key.width <= kInlineWidthMax;
+        if (!fits) throw field.error("from 2 to " + std::to_string(kInlineWidthMax));
     }
 }
 
@@ -49,6 +53,7 @@ void check_key_layout(KeyKind kind, const ColumnType& type, const Field& field) 
             fits = type.layout == Layout::kFixed;
             break;
         case KeyKind::kBytes:
+        case KeyKind::kInlineBytes:
             fits = type.is_bytes();
             break;
         case KeyKind::kDictionaryIndex:
@@ -139,6 +144,14 @@ PartitionPlan decode_partition(const Napi::Value& value, const std::string& name
     spec.keys = decode_keys(fields["keys"], plan.columns);
     for (const Field& column : fields["carry"].array()) {
         spec.carry.push_back(column.int32(kRowNumberColumn, static_cast<int32_t>(plan.columns.size()) - 1));
+    }
+    if (fields.has("carryBytes")) {
+        const Field bytes = fields["carryBytes"];
+        for (const Field& item : bytes.array()) {
+            spec.carry_bytes.push_back(item.int32(0, kInlineWidthMax));
+            if (spec.carry_bytes.back() == 1) throw item.error("0, or 2 and more");
+        }
+        if (spec.carry_bytes.size() != spec.carry.size()) throw bytes.error("as long as 'carry'");
     }
     spec.null_keys = fields["nullKeys"].one_of<NullKeys>(
         {{"drop", NullKeys::kDrop}, {"keep", NullKeys::kKeep}, {"equal", NullKeys::kEqual}});

@@ -4,6 +4,7 @@
 #include "base/hash.hpp"
 #include "cpu/group_by/aggregate.hpp"
 #include "cpu/group_by/aggregate_state.hpp"
+#include "cpu/row/inline_text.hpp"
 #include "cpu/row/key_normalizer.hpp"
 #include "cpu/row/nested_codec.hpp"
 
@@ -168,14 +169,27 @@ class BlockUpdate {
         const ColumnView* view = nullptr;
         int64_t begin = 0;
         bool nested = false;
+        const RowField* in_row = nullptr;  // the strings lie in the rows themselves
     };
     Bytes bytes_of(const AggregatePlan& aggregate) const {
-        if (block_.columns == nullptr) return {block_.var(aggregate.field->offset)};
+        if (block_.columns == nullptr) {
+            const RowField& field = *aggregate.field;
+            if (field.kind == FieldKind::kInlineBytes) return {{}, nullptr, 0, false, &field};
+            return {block_.var(field.offset)};
+        }
         const ColumnView& view = (*block_.columns->views)[static_cast<size_t>(aggregate.view)];
-        return {{}, &view, block_.columns->begin, aggregate.field->kind == FieldKind::kNested};
+        return {{}, &view, block_.columns->begin, aggregate.field->kind == FieldKind::kNested, nullptr};
     }
-    ByteString value_at(const Bytes& bytes, int32_t row) const {
+    // Lives until the next call where it is a part of the key word.
+    ByteString string_in_row(const RowField& field, int32_t i) {
+        const uint8_t* row = block_.rows[i];
+        if (!field.in_key_word) return inline_string(row + field.offset, field.width);
+        key_value_ = unmix64(load_word(row)) >> field.key_shift;
+        return inline_string(reinterpret_cast<const uint8_t*>(&key_value_), field.width);
+    }
+    ByteString value_at(const Bytes& bytes, int32_t row) {
         if (bytes.view != nullptr) return byte_string(*bytes.view, bytes.begin + row);
+        if (bytes.in_row != nullptr) return string_in_row(*bytes.in_row, row);
         return {block_.bytes(bytes.var, row), block_.length(bytes.var, row)};
     }
 
@@ -295,6 +309,7 @@ class BlockUpdate {
     const RowBlock& block_;
     FieldGather& gather_;
     ByteArena& arena_;
+    uint64_t key_value_ = 0;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "cpu/group_by/field_gather.hpp"
 #include "cpu/group_by/group_plan.hpp"
 #include "cpu/group_by/table_memory.hpp"
+#include "cpu/row/inline_text.hpp"
 
 namespace spillway {
 
@@ -34,12 +35,15 @@ void for_each_value(const AggregatePlan& aggregate, const RowBlock& block, Field
         }
         return;
     }
-    const bool fixed = aggregate.field->kind == FieldKind::kFixed;
-    const RowBlock::Var var = fixed ? RowBlock::Var{} : block.var(aggregate.field->offset);
+    const FieldKind kind = aggregate.field->kind;
+    const bool in_row = kind == FieldKind::kFixed || kind == FieldKind::kInlineBytes;
+    const RowBlock::Var var = in_row ? RowBlock::Var{} : block.var(aggregate.field->offset);
     for (int32_t i = 0; i < gather.count(); ++i) {
         const int32_t row = gather.row(i);
-        const uint8_t* value = fixed ? gather.address(i) : block.bytes(var, row);
-        const uint64_t length = fixed ? aggregate.value_bytes : block.length(var, row);
+        const uint8_t* value = in_row ? gather.address(i) : block.bytes(var, row);
+        uint64_t length = aggregate.value_bytes;
+        if (kind == FieldKind::kInlineBytes) length = inline_string(value, aggregate.value_bytes).length;
+        if (!in_row) length = block.length(var, row);
         bytes(gather.records()[i], value, length, hash_bytes(value, length));
     }
 }

@@ -86,7 +86,7 @@ class PlanMaker {
         GroupPlan::KeyOutput output{source, -1};
         if (source.kind == FieldKind::kBytes || source.kind == FieldKind::kNested) {
             output.var_slot = add_var(source.offset);
-        } else if (source.kind == FieldKind::kFixed && !source.in_key_word && source.offset >= plan_.layout.key_end) {
+        } else if (source.kind != FieldKind::kNull && !source.in_key_word && source.offset >= plan_.layout.key_end) {
             end_ = round_up_or_max(end_, source.width >= 8 ? 8 : 1);
             output.field.offset = offset_of(end_);
             plan_.copies.push_back({source.offset, offset_of(end_), source.width});
@@ -175,7 +175,7 @@ class PlanMaker {
     // min, max, first, any: the result is one of the values, its type the column's.
     void plan_choice(AggregatePlan& plan) {
         plan.result_type = plan.field->type;
-        const bool bytes = plan.field->kind == FieldKind::kBytes || plan.field->kind == FieldKind::kNested;
+        const bool bytes = plan.field->kind != FieldKind::kFixed && plan.field->kind != FieldKind::kNull;
         plan_.has_bytes_state = plan_.has_bytes_state || bytes;
         if (plan.field->kind == FieldKind::kNull || is_unknown_dictionary(*plan.value_type)) {
             plan.state = StateKind::kNull;

@@ -89,11 +89,15 @@ void GroupWriter::append(const uint8_t* const* records, uint64_t count) {
 
 // How many of the records the batch has room for; 0 when it is full, but never when it is empty.
 int64_t GroupWriter::slice_length(const uint8_t* const* records, int64_t count) const {
-    if (plan_.var_copies.empty() && !plan_.has_bytes_state) return count;
+    uint64_t inline_bytes = 0;
+    for (const GroupPlan::KeyOutput& key : plan_.key_outputs) {
+        if (key.field.kind == FieldKind::kInlineBytes) inline_bytes += key.field.width;
+    }
+    if (plan_.var_copies.empty() && !plan_.has_bytes_state && inline_bytes == 0) return count;
     const uint64_t room = batch_size_.bytes > bytes_ ? batch_size_.bytes - bytes_ : 0;
     uint64_t bytes = 0;
     for (int64_t i = 0; i < count; ++i) {
-        bytes += bytes_of(plan_, records[i]);
+        bytes += inline_bytes + bytes_of(plan_, records[i]);
         if (bytes > room) return std::max<int64_t>(i, rows_ == 0 ? 1 : 0);
     }
     return count;

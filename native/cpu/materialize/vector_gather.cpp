@@ -8,6 +8,7 @@
 #include "base/hash.hpp"
 #include "base/load.hpp"
 #include "cpu/row/column_builder.hpp"
+#include "cpu/row/inline_text.hpp"
 #include "cpu/row/key_normalizer.hpp"
 #include "cpu/row/strided_copy.hpp"
 
@@ -67,6 +68,15 @@ void put_view(uint8_t* to, const ByteString& text, uint32_t buffer, uint32_t pla
     std::memcpy(to + 4, text.bytes, 4);
     std::memcpy(to + 8, &buffer, sizeof buffer);
     std::memcpy(to + 12, &place, sizeof place);
+}
+
+ByteString string_of_row(const RowField& field, const uint8_t* row, uint64_t& key_value) {
+    if (field.kind == FieldKind::kBytes) {
+        return {var_bytes(row, field.offset), var_ref(row, field.offset).length};
+    }
+    if (!field.in_key_word) return inline_string(row + field.offset, field.width);
+    key_value = unmix64(first_word(row)) >> field.key_shift;
+    return inline_string(reinterpret_cast<const uint8_t*>(&key_value), field.width);
 }
 
 void set_validity(ColumnView& to, Buffer& bits, int64_t count, auto&& is_valid) {
@@ -193,7 +203,8 @@ void VectorGather::gather_build(const VectorColumn& column, const RowVector& row
                      [&](int64_t i) { return from[i] != nullptr && !field_is_null(field, *column.layout, from[i]); });
     }
     if (field.kind == FieldKind::kNull) return;
-    if (field.kind == FieldKind::kBytes) return gather_build_texts(column, from, count, scratch, to);
+    const bool is_text = field.kind == FieldKind::kBytes || field.kind == FieldKind::kInlineBytes;
+    if (is_text) return gather_build_texts(column, from, count, scratch, to);
     uint8_t* out = scratch.values.data();
     const uint32_t offset = field.in_key_word ? 0 : field.offset;
     const auto at = [&](int64_t i) { return from[i] == nullptr ? kAbsent : from[i] + offset; };
@@ -223,17 +234,17 @@ void VectorGather::gather_build(const VectorColumn& column, const RowVector& row
 // As entries of a view column, each with a buffer of its own: rows lie anywhere.
 void VectorGather::gather_build_texts(const VectorColumn& column, const uint8_t* const* rows, int64_t count,
                                       Scratch& scratch, ColumnView& to) {
-    const uint32_t offset = column.field->offset;
+    const RowField& field = *column.field;
     uint8_t* out = scratch.values.data();
     to.type = &scratch.text;
     to.view_buffers.resize(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i, out += kViewBytes) {
         std::memset(out, 0, kViewBytes);
         if (rows[i] == nullptr) continue;
-        const VarRef ref = var_ref(rows[i], offset);
-        const uint8_t* bytes = rows[i] + offset + ref.distance;
-        put_view(out, {bytes, ref.length}, static_cast<uint32_t>(i), 0);
-        to.view_buffers[static_cast<size_t>(i)] = bytes;
+        uint64_t key_value;  // its text has no more bytes than an entry holds
+        const ByteString text = string_of_row(field, rows[i], key_value);
+        put_view(out, text, static_cast<uint32_t>(i), 0);
+        to.view_buffers[static_cast<size_t>(i)] = text.bytes;
     }
 }
 

@@ -51,6 +51,7 @@ class ColumnBuilder {
                     bool absent_rows);
     void append_fixed_field(const RowField& field, const uint8_t* const* rows, int64_t count, bool absent_rows);
     void append_bytes_field(const RowField& field, const RowLayout& layout, const uint8_t* const* rows, int64_t count);
+    void append_inline_field(const RowField& field, const uint8_t* const* rows, int64_t count);
     void append_nested_field(const RowField& field, const RowLayout& layout, const uint8_t* const* rows, int64_t count);
     void append_strings(const ColumnView& view, int64_t begin, int64_t count);
     void write_offset(int64_t row, uint64_t offset);
@@ -86,7 +87,8 @@ inline VarRef var_ref(const uint8_t* row, uint32_t offset) {
 inline const uint8_t* var_bytes(const uint8_t* row, uint32_t offset) {
     return row + offset + var_ref(row, offset).distance;
 }
-// Bytes that all VarRefs of one field refer to; nullptr is a row without any.
+// Bytes of one field's strings or encoded values; nullptr is a row without any. Of strings that lie in rows what they
+// take there at most.
 uint64_t string_bytes(const RowField& field, const uint8_t* const* rows, int64_t count);
 // Bytes of the strings of these rows, without those of NULLs.
 uint64_t string_bytes(const ColumnView& view, int64_t begin, int64_t count);

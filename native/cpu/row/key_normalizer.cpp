@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/load.hpp"
+#include "cpu/row/inline_text.hpp"
 
 namespace spillway {
 
@@ -109,6 +110,8 @@ void value_words(KeyKind kind, int32_t width, const ColumnView& view, const RowS
             return float_words(view, selection, width, words);
         case KeyKind::kFixedBytes:
             return fixed_words(view, selection, width, words);
+        case KeyKind::kInlineBytes:
+            return inline_words(view, selection, static_cast<uint32_t>(width), words);
         default:
             return integer_words(view, selection, width, words);
     }
@@ -124,6 +127,40 @@ RowSelection dictionary_rows(const ColumnView& view, const RowSelection& selecti
     return {0, rows, selection.count};
 }
 
+// body(begin, rows of the dictionary's values) for the rows of the view, in blocks.
+template <class Body>
+void for_dictionary_rows(const ColumnView& view, const RowSelection& selection, Body&& body) {
+    int64_t rows[kBlockRows];
+    for (int64_t done = 0; done < selection.count; done += kBlockRows) {
+        RowSelection block = selection;
+        if (block.rows != nullptr) block.rows += done;
+        block.begin += done;
+        block.count = std::min(kBlockRows, selection.count - done);
+        body(done, dictionary_rows(view, block, rows));
+    }
+}
+
+// No dictionary: a column of an intermediate result without rows, NULL everywhere.
+bool lacks_values(const ColumnView& view) {
+    return view.type->dictionary == nullptr || view.type->dictionary->values.length == 0;
+}
+
+void inline_key_bytes(const KeySpec& spec, const ColumnView& view, const RowSelection& selection, uint8_t* first_value,
+                      uint32_t row_bytes) {
+    const auto width = static_cast<uint32_t>(spec.width);
+    if (spec.kind == KeyKind::kInlineBytes) return inline_bytes(view, selection, width, first_value, row_bytes);
+    const bool none = lacks_values(view);
+    if (!none) {
+        for_dictionary_rows(view, selection, [&](int64_t begin, const RowSelection& rows) {
+            inline_bytes(view.type->dictionary->values, rows, width, first_value + begin * row_bytes, row_bytes);
+        });
+    }
+    if (!none && view.validity == nullptr) return;
+    for (int64_t i = 0; i < selection.count; ++i) {
+        if (none || !view.is_valid(selection[i])) std::memset(first_value + i * row_bytes, 0, width);
+    }
+}
+
 void clear_null_words(const ColumnView& view, const RowSelection& selection, uint64_t* words) {
     if (view.validity == nullptr) return;
     for (int64_t i = 0; i < selection.count; ++i) {
@@ -136,20 +173,14 @@ void clear_null_words(const ColumnView& view, const RowSelection& selection, uin
 void normalize_words(const KeyPart& part, const ColumnView& view, const RowSelection& selection, uint64_t* words) {
     const KeySpec& spec = part.spec;
     if (spec.kind == KeyKind::kDictionaryValue) {
-        // No dictionary: a column of an intermediate result without rows, NULL everywhere.
-        if (view.type->dictionary == nullptr || view.type->dictionary->values.length == 0) {
+        if (lacks_values(view)) {
             std::memset(words, 0, static_cast<size_t>(selection.count) * 8);
             return;
         }
         const ColumnView& values = view.type->dictionary->values;
-        int64_t rows[kBlockRows];
-        for (int64_t done = 0; done < selection.count; done += kBlockRows) {
-            RowSelection block = selection;
-            if (block.rows != nullptr) block.rows += done;
-            block.begin += done;
-            block.count = std::min(kBlockRows, selection.count - done);
-            value_words(spec.kind_of_value, spec.width, values, dictionary_rows(view, block, rows), words + done);
-        }
+        for_dictionary_rows(view, selection, [&](int64_t begin, const RowSelection& rows) {
+            value_words(spec.kind_of_value, spec.width, values, rows, words + begin);
+        });
     } else {
         value_words(spec.kind, spec.width, view, selection, words);
     }
@@ -160,6 +191,8 @@ void normalize_bytes(const KeyPart& part, const ColumnView& view, const RowSelec
                      uint32_t row_bytes) {
     const KeySpec& spec = part.spec;
     const auto width = static_cast<size_t>(spec.width);
+    const KeyKind value_kind = spec.kind == KeyKind::kDictionaryValue ? spec.kind_of_value : spec.kind;
+    if (value_kind == KeyKind::kInlineBytes) return inline_key_bytes(spec, view, selection, first_value, row_bytes);
     if (spec.width <= 8) {
         uint64_t words[kBlockRows];
         for (int64_t done = 0; done < selection.count; done += kBlockRows) {

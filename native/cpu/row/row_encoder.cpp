@@ -10,6 +10,7 @@
 #include "base/hash.hpp"
 #include "base/mix_kernels.hpp"
 #include "base/short_copy.hpp"
+#include "cpu/row/inline_text.hpp"
 #include "cpu/row/nested_codec.hpp"
 #include "cpu/row/strided_copy.hpp"
 
@@ -171,10 +172,6 @@ void RowEncoder::encode_word_keys(const std::vector<ColumnView>& views) {
 }
 
 void RowEncoder::encode_wide_keys(const std::vector<ColumnView>& views) {
-    const uint32_t key_bytes = layout_.key_end - layout_.key_begin;
-    for (int64_t i = 0; i < selection_.count; ++i) {
-        std::memset(rows_ + i * layout_.row_bytes + layout_.key_begin, 0, key_bytes);
-    }
     for (const KeyPart& part : layout_.keys) {
         const bool var =
             std::find(layout_.var_keys.begin(), layout_.var_keys.end(), part.offset) != layout_.var_keys.end();
@@ -185,6 +182,10 @@ void RowEncoder::encode_wide_keys(const std::vector<ColumnView>& views) {
 }
 
 void RowEncoder::encode_null_mask(const std::vector<ColumnView>& views) {
+    const size_t mask_bytes = (layout_.keys.size() + 7) / 8;
+    for (int64_t i = 0; i < selection_.count; ++i) {
+        std::memset(rows_ + i * layout_.row_bytes + layout_.mask_offset, 0, mask_bytes);
+    }
     for (const KeyPart& part : layout_.keys) {
         const ColumnView& column = view(views, part.spec.column);
         if (column.validity == nullptr) continue;
@@ -214,7 +215,8 @@ void RowEncoder::hash_wide_keys() {
 void RowEncoder::encode_fields(const std::vector<ColumnView>& views, uint64_t row_number) {
     const int64_t rows = selection_.count;
     for (const RowField& field : layout_.fields) {
-        if (field.kind != FieldKind::kFixed || field.in_key_word) continue;
+        const bool is_text = field.kind == FieldKind::kInlineBytes;
+        if ((field.kind != FieldKind::kFixed && !is_text) || field.in_key_word) continue;
         uint8_t* out = rows_ + field.offset;
         const uint32_t stride = layout_.row_bytes;
         if (field.column == kRowNumberColumn) {
@@ -226,6 +228,10 @@ void RowEncoder::encode_fields(const std::vector<ColumnView>& views, uint64_t ro
         }
         if (field.offset < layout_.key_end) continue;  // stored once, as part of the key
         const ColumnView& column = view(views, field.column);
+        if (is_text) {
+            inline_bytes(column, selection_, field.width, out, stride);
+            continue;
+        }
         if (column.type->layout == Layout::kBool) {
             for (int64_t i = 0; i < rows; ++i, out += stride) {
                 *out = static_cast<uint8_t>(get_bit(column.data, column.data_bit + selection_[i]));

@@ -43,7 +43,8 @@ class ArrayJoin {
         merge();
         probe_columns_ = columns_read(probe_spec_);
         probe_.load_dictionaries(probe_columns_, budget_, control_);
-        layout_ = RowLayout::make(probe_.columns(), probe_spec_.keys, probe_spec_.carry, probe_spec_.null_keys);
+        layout_ = RowLayout::make(probe_.columns(), probe_spec_.keys, probe_spec_.carry, probe_spec_.null_keys,
+                                  probe_spec_.carry_bytes);
         MorselQueue queue(probe_, probe_spec_.morsel_rows);
         std::atomic<uint64_t> rows{0};
         const int workers = workers_for(spec_.workers, probe_, probe_spec_.morsel_rows);

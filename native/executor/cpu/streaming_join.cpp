@@ -33,7 +33,8 @@ class StreamingJoin {
     uint64_t run() {
         columns_ = columns_read(probe_spec_);
         probe_.load_dictionaries(columns_, build_.budget(), control_);
-        layout_ = RowLayout::make(probe_.columns(), probe_spec_.keys, probe_spec_.carry, probe_spec_.null_keys);
+        layout_ = RowLayout::make(probe_.columns(), probe_spec_.keys, probe_spec_.carry, probe_spec_.null_keys,
+                                  probe_spec_.carry_bytes);
         tables_.make();
         const uint64_t rows = stream_ == nullptr ? join_source(probe_) : join_stream();
         return rows + emit_build_side();

@@ -84,7 +84,7 @@ function cacheOn(answers: Answers = {}) {
     const cache = new StatisticsCache();
     const job = new Job(fake.binding, "engine" as never, undefined);
     const collect = async (root: LogicalNode, by = policy, open = new Map<InputInfo, never>()) =>
-        await cache.collect(job, root, by, 3, open);
+        await cache.collect(job, root, by, 3, { open });
     return { fake, cache, asked, made, collect };
 }
 const rowsOf = (found: ReadonlyMap<string, KeyStatistics> | undefined) =>
