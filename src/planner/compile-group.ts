@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type NullKeys, rowNumberColumn } from "../model/column-type.js";
 import { clamp } from "../model/sizes.js";
-import type { AggregateKind, GroupNode } from "../plan/logical.js";
+import { limitOf, type AggregateKind, type GroupNode } from "../plan/logical.js";
 import type { AggregateDescription, GroupDescription, StageOutput } from "../plan/plan.js";
 import { hashMaskText, type CompileNode, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
 import { compilePipeline, pipelineName, pipelineOf, rowsBehindJoins, type Pipeline } from "./compile-pipeline.js";
@@ -261,7 +261,8 @@ export function compileGroup(
     const ordered = [...needed].sort((a, b) => a - b);
     const plan = planGroup(draft, node, ordered);
     const { keys, values } = neededOf(node, ordered);
-    const pipeline = pipelineOf(draft, node.child, feedColumns(keys, values));
+    const isCut = limitOf(node.child) !== Infinity;
+    const pipeline = isCut ? undefined : pipelineOf(draft, node.child, feedColumns(keys, values));
     if (!hashes(draft, plan, pipeline)) compilePartitioned(draft, plan, output, ordered, compileNode);
     else if (pipeline === undefined) compileHash(draft, plan, output);
     else compileGroupedPipeline(draft, plan, pipeline, output, compileNode);

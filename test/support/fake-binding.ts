@@ -95,6 +95,8 @@ export class FakeBinding {
             closePartitions: close,
             joinPartitions: rows,
             joinStreaming: rows,
+            joinPipeline: rows,
+            groupPipeline: rows,
             joinArray: rows,
             groupPartitions: rows,
             groupSource: rows,

@@ -209,7 +209,8 @@ describe("a group-by", () => {
         const hinted = { keys: ["k"], aggregates: { least: { min: "t" } }, hints: { groups: 1000 } };
         const plan = planOf(group(text, hinted));
         expect(plan.stages.map(({ kind }) => kind)).toEqual(["hashGroup"]);
-        const tables = 1000 * (8 + 24 + 24 + 12) * 4 * workers;
+        // And numbers of the groups with arrays of their states, of twice as many places, in half of the room for them.
+        const tables = (1000 * (8 + 24 + 24 + 12) * 4 + 2 * 2000 * (80 + 16)) * workers;
         // Text may be twice as long as expected: a worker has room for two batches, beside the one that waits.
         const output = (3 * workers + 5) * (2 ** 15 * 28 + (2 ** 15 * 2) / 8);
         expect(memoryOf(plan)).toEqual([[readingText, tables, output]]);
