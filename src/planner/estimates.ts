@@ -224,7 +224,10 @@ export class Estimator {
         });
         if (first === undefined) return 1;
         const sampled = this.#sampledPairs(node);
-        if (sampled !== undefined) return corrected(first.keys, sampled, first.left.rows * first.right.rows);
+        if (sampled !== undefined) {
+            const { left, right, keys } = first;
+            return Math.max(uniqueKeys(left), uniqueKeys(right), corrected(keys, sampled, left.rows * right.rows));
+        }
         return others.reduce((product, { keys }) => product * keys, first.keys);
     }
 
@@ -306,6 +309,11 @@ export class Estimator {
 function distinctIn(own: SourceKeys, other: SourceKeys): number {
     const isDimension = own.rows > other.rows && other.distinct >= other.rows * (1 - repeatsTolerated);
     return own.isKnown || !isDimension ? own.distinct : Math.min(own.distinct, other.distinct);
+}
+
+/** Keys of a side of which each comes once, so that no row of the other side has two partners; else 1. */
+function uniqueKeys({ distinct, rows, isKnown }: SourceKeys): number {
+    return isKnown && distinct >= rows * (1 - repeatsTolerated) ? distinct : 1;
 }
 
 /** What numbers of keys tell weighs as much as so many pairs that are drawn one by one. */
