@@ -18,17 +18,16 @@ import { dictionaryNodes, loadDictionaries, writeDictionaries, type SourceOf } f
 
 /** Joins and group-bys below other operators of a query, of which plans may hold the rows, by their numbers. */
 export class InnerOperators {
-    readonly #nodes: readonly OperatorNode[];
+    #nodes: readonly OperatorNode[] | undefined;
 
-    /** root: without what no operator above reads (`prunedTree`). */
+    /** rootOf: makes the tree without what no operator above reads (`prunedTree`), which few plans ask for. */
     public constructor(
-        root: LogicalNode,
+        private readonly rootOf: () => LogicalNode,
         private readonly sourceOf: SourceOf
-    ) {
-        this.#nodes = innerOperators(root);
-    }
+    ) {}
 
     public of(operator: number): { node: OperatorNode; sourceOf: SourceOf } {
+        this.#nodes ??= innerOperators(this.rootOf());
         const node = this.#nodes[operator];
         if (node === undefined) throw new SpillwayError("INTERNAL", `The query has no inner operator ${operator}`);
         return { node, sourceOf: this.sourceOf };

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
-import type { PartitionsHandle, SinkHandle, SourceHandle } from "../native/binding.js";
+import type {
+    NativeJoined,
+    NativeJoinSpec,
+    NativePartitionSpec,
+    PartitionsHandle,
+    SinkHandle,
+    SourceHandle
+} from "../native/binding.js";
 import type { Decisions, PartitionSizes } from "../plan/decisions.js";
 import type { InputInfo } from "../plan/logical.js";
 import type {
@@ -67,6 +74,12 @@ export function wrongEstimate(error: unknown): WrongEstimate | undefined {
     return wrongEstimates.find((known) => known === reason);
 }
 
+function streamingSpecs({ spec, probeSpec }: StreamingJoinStage): [NativeJoinSpec, NativePartitionSpec] {
+    const { tableBytes, buildChunkBytes, probeSplitRows } = spec;
+    const decision = { schedule: [], tableBytes, buildChunkBytes, probeSplitRows };
+    return [nativeJoinSpec(spec, decision), nativePartitionSpec(probeSpec, probeSpec.pageBytes)];
+}
+
 /** Runs the stages of a plan one after the other; decides from true sizes what the plan left open. */
 export class PlanRun {
     readonly #sets = new Map<number, LiveSet>();
@@ -82,11 +95,18 @@ export class PlanRun {
         tracker.begin(plan);
         let rows = 0;
         try {
-            for (const stage of plan.stages) {
+            for (let at = 0; at < plan.stages.length; at++) {
+                const stage = plan.stages[at] as PlanStage;
+                const join = this.#joinAtOnce(stage, plan.stages[at + 1]);
                 job.check();
                 tracker.stageBegins(stage);
-                rows = await this.#stage(stage);
-                tracker.stageEnds(rows);
+                if (join === undefined) {
+                    rows = await this.#stage(stage);
+                    tracker.stageEnds(rows);
+                } else {
+                    rows = await this.#partitionAndJoin(stage as PartitionStage, join);
+                    at++;
+                }
             }
         } finally {
             for (const id of this.#sets.keys()) this.#closeSet(id);
@@ -234,10 +254,7 @@ export class PlanRun {
     async #streamingJoin(stage: StreamingJoinStage): Promise<number> {
         const { job } = this.parts;
         const build = this.#live(stage.build);
-        const { tableBytes, buildChunkBytes, probeSplitRows: splitRows } = stage.spec;
-        const decision = { schedule: [], tableBytes, buildChunkBytes, probeSplitRows: splitRows };
-        const spec = nativeJoinSpec(stage.spec, decision);
-        const probeSpec = nativePartitionSpec(stage.probeSpec, stage.probeSpec.pageBytes);
+        const [spec, probeSpec] = streamingSpecs(stage);
         const { inputs, plan, streams } = this.parts;
         const input = inputs[stage.probeInput];
         const feeds = new StreamFeeds(job, plan.streamGroupBytes, streams);
@@ -246,6 +263,29 @@ export class PlanRun {
             feeds.whileFed(() => job.binding.joinStreaming(job.handle, build.handle, probe, probeSpec, spec, sink))
         );
         this.#closeSet(stage.build);
+        return rows;
+    }
+
+    /** The join that runs in one call with the stage before it; undefined: none, or somebody watches the stages. */
+    #joinAtOnce(stage: PlanStage, next: PlanStage | undefined): StreamingJoinStage | undefined {
+        const { plan, tracker, decisions } = this.parts;
+        if (stage.kind !== "partition" || next?.kind !== "streamingJoin" || tracker.isWatched) return undefined;
+        return decisions.joinsAtOnce(plan, stage, next) ? next : undefined;
+    }
+
+    async #partitionAndJoin(stage: PartitionStage, join: StreamingJoinStage): Promise<number> {
+        const { job, tracker } = this.parts;
+        const { handle: build } = this.#createSet(stage.set);
+        const source = this.#source(stage.input);
+        const probe = this.#source(join.probeInput);
+        const [spec, probeSpec] = streamingSpecs(join);
+        let told: NativeJoined | undefined;
+        const rows = await this.#produce(join.output, async (sink) => {
+            told = await job.binding.partitionAndJoin(job.handle, build, source, probe, probeSpec, spec, sink);
+            return told.rows;
+        });
+        if (told !== undefined) tracker.joinEnds(join, told, rows);
+        this.#closeSet(stage.set);
         return rows;
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Progress } from "../model/progress.js";
-import type { NativeProgress } from "../native/binding.js";
+import type { NativeJoined, NativeProgress } from "../native/binding.js";
 import type { Plan, PlanStage } from "../plan/plan.js";
 import { copyReport, type DeviceStageReport, type RunReport, type StageReport } from "./run-report.js";
 
@@ -51,6 +51,12 @@ function readBy(stage: PlanStage): number[] {
     return "input" in stage ? [stage.input] : [];
 }
 
+type Ran = Pick<StageReport, "actualMs" | "rowsIn" | "rowsOut" | "spilledBytes">;
+
+function stageReport({ name, algorithm, predictedMs }: PlanStage, ran: Ran): StageReport {
+    return { name, algorithm, predictedMs, ...ran };
+}
+
 /** Watches a running query: calls `onProgress`, and keeps what each stage did for the report. */
 export class ProgressTracker {
     readonly #startedMs = performance.now();
@@ -58,6 +64,8 @@ export class ProgressTracker {
     #timer: NodeJS.Timeout | undefined;
     #plan: Plan | undefined;
     #current: RunningStage | undefined;
+    /** The engine's figures at the end of the last stage, and so at the beginning of the next one. */
+    #atEnd: NativeProgress | undefined;
     #predictedDoneMs = 0;
     #fraction = 0;
     #uploadedBytes = 0;
@@ -71,6 +79,11 @@ export class ProgressTracker {
         private readonly onProgress: ((progress: Progress) => void) | undefined
     ) {}
 
+    /** Is somebody told of stages while they run? */
+    public get isWatched(): boolean {
+        return this.onProgress !== undefined;
+    }
+
     /** A plan begins (again: a query may be planned anew when its groups did not fit). */
     public begin(plan: Plan): void {
         this.#plan = plan;
@@ -80,13 +93,15 @@ export class ProgressTracker {
         this.#devicePieces = 0;
         this.#transferMs = 0;
         this.#streamedRows = 0;
+        this.#atEnd = undefined;
         if (this.onProgress === undefined || this.#timer !== undefined) return;
         this.#timer = setInterval(() => this.#report(false), intervalMs);
         this.#timer.unref();
     }
 
     public stageBegins(stage: PlanStage): void {
-        this.#current = { stage, startedMs: performance.now(), before: this.read(), ...nothingYet };
+        const before = this.#atEnd ?? this.read();
+        this.#current = { stage, startedMs: performance.now(), before, ...nothingYet };
         // A stage that is over before the next interval is seen all the same.
         this.#report(false);
     }
@@ -120,7 +135,7 @@ export class ProgressTracker {
         const current = this.#current;
         if (current === undefined) return;
         const { stage, before } = current;
-        const now = this.read();
+        const now = (this.#atEnd = this.read());
         const actualMs = performance.now() - current.startedMs;
         let device = current.device;
         const { uploadedBytes, sentBytes } = current;
@@ -128,17 +143,29 @@ export class ProgressTracker {
         if (stage.kind === "deliver") device = copyReport(actualMs, now.bytesOut - before.bytesOut, sentBytes);
         if (stage.kind === "upload" || stage.kind === "deliver") this.#transferMs += actualMs;
         this.#streamedRows += this.#streamedBy(stage, now.rowsIn - before.rowsIn);
-        this.#stages.push({
-            name: stage.name,
-            algorithm: stage.algorithm,
-            predictedMs: stage.predictedMs,
-            actualMs,
-            rowsIn: now.rowsIn - before.rowsIn || stage.rowsIn,
-            rowsOut,
-            spilledBytes: now.spilledBytes - before.spilledBytes,
-            ...(device === undefined ? {} : { device })
-        });
+        const rowsIn = now.rowsIn - before.rowsIn || stage.rowsIn;
+        const spilledBytes = now.spilledBytes - before.spilledBytes;
+        const report = stageReport(stage, { actualMs, rowsIn, rowsOut, spilledBytes });
+        this.#stages.push(device === undefined ? report : { ...report, device });
         this.#predictedDoneMs += stage.predictedMs;
+        this.#current = undefined;
+    }
+
+    /** The stage that runs, which makes the build side of a join, and the join itself have ended in one call. */
+    public joinEnds(join: PlanStage, { buildRowsIn, buildRows, buildMs }: NativeJoined, rowsOut: number): void {
+        const current = this.#current;
+        if (current === undefined) return;
+        const { stage, before, startedMs } = current;
+        const now = (this.#atEnd = this.read());
+        const joinMs = Math.max(0, performance.now() - startedMs - buildMs);
+        const build = { rowsIn: buildRowsIn || stage.rowsIn, rowsOut: buildRows, spilledBytes: 0, actualMs: buildMs };
+        const rowsIn = now.rowsIn - before.rowsIn - buildRowsIn || join.rowsIn;
+        const spilledBytes = now.spilledBytes - before.spilledBytes;
+        this.#stages.push(
+            stageReport(stage, build),
+            stageReport(join, { rowsIn, rowsOut, spilledBytes, actualMs: joinMs })
+        );
+        this.#predictedDoneMs += stage.predictedMs + join.predictedMs;
         this.#current = undefined;
     }
 

@@ -271,6 +271,16 @@ export interface NativeTableSpec {
     workers: number;
 }
 
+/** What `partitionAndJoin` did. */
+export interface NativeJoined {
+    /** Rows of the result. */
+    rows: number;
+    /** Rows of the build side that were read, those of the set, and the time for both. */
+    buildRowsIn: number;
+    buildRows: number;
+    buildMs: number;
+}
+
 export interface NativeEngineSpec {
     memoryBytes: number;
     spillDirectory: string;
@@ -398,6 +408,20 @@ export interface Binding extends DeviceBinding {
         spec: NativeJoinSpec,
         sink: SinkHandle
     ): Promise<number>;
+
+    /**
+     * `partitionSource` into a new set, `finishPartitions` and `joinStreaming` in one call, for relations so small that
+     * they take less time than the ways to a thread and back. `probe` is no stream.
+     */
+    partitionAndJoin(
+        job: JobHandle,
+        build: PartitionsHandle,
+        buildSource: SourceHandle,
+        probe: SourceHandle,
+        probeSpec: NativePartitionSpec,
+        spec: NativeJoinSpec,
+        sink: SinkHandle
+    ): Promise<NativeJoined>;
 
     /** Array join: a bit per value of the build side's dense key. Rejects with `details.reason = "notDense"` when the
      *  build keys are not what was planned; the sink then stays open for the stage that replaces this one. */

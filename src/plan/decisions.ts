@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { JoinStage, PartitionSet, Plan, PlanStage } from "./plan.js";
+import type { JoinStage, PartitionSet, PartitionStage, Plan, PlanStage, StreamingJoinStage } from "./plan.js";
 
 /** True sizes after a partition pass; the same facts as NativePartitionSizes. The last entry is the NULL partition. */
 export interface PartitionSizes {
@@ -16,6 +16,8 @@ export interface PartitionSizes {
 export interface Decisions {
     /** Memory for the pages of a set that is about to be filled; `resident`: pages of finished sets. */
     poolBytesFor(plan: Plan, set: number, resident: ReadonlyMap<number, number>): number;
+    /** Are the stage that makes the build side and the join that follows so little work that one call does both? */
+    joinsAtOnce(plan: Plan, build: PartitionStage, join: StreamingJoinStage): boolean;
     /** Memory for the tables of a stage; `live`: pages that each of its sets holds or may come to hold. */
     tableBytesFor(plan: Plan, stage: PlanStage, live: ReadonlyMap<number, number>): number;
     /** Partitions of a join in the order of visit; the NULL partition is implied. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Decisions, PartitionSizes } from "../plan/decisions.js";
-import type { JoinStage, PartitionSet, Plan, PlanStage } from "../plan/plan.js";
+import type { JoinStage, PartitionSet, PartitionStage, Plan, PlanStage, StreamingJoinStage } from "../plan/plan.js";
+import { defaultPolicy } from "./policy.js";
 import { assignPools } from "./pools.js";
 
 /**
@@ -18,6 +19,14 @@ function poolBytesFor(plan: Plan, set: number, resident: ReadonlyMap<number, num
     }));
     const bytes = plan.memory.budgetBytes - plan.memory.fixedBytes;
     return assignPools(bytes, phases, requests, resident)[set] ?? 0;
+}
+
+/** Are both stages so little work that one call does both? Rows of streams come when they come. */
+function joinsAtOnce({ inputs }: Plan, build: PartitionStage, join: StreamingJoinStage): boolean {
+    if (build.set !== join.build) return false;
+    const [left, right] = [inputs[build.input], inputs[join.probeInput]];
+    if (left?.exact !== true || right?.exact !== true) return false;
+    return left.rows + right.rows <= defaultPolicy.rowsAtOnceMax;
 }
 
 /**
@@ -80,6 +89,7 @@ function probeSplitRows(stage: JoinStage, probe: PartitionSizes): number {
 /** The planner's second half: decisions that need true sizes. */
 export const decisions: Decisions = Object.freeze({
     poolBytesFor,
+    joinsAtOnce,
     tableBytesFor,
     joinSchedule,
     groupSchedule,

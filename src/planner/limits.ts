@@ -19,11 +19,23 @@ export interface PlanLimits {
     readonly streamGroupBytes: number;
 }
 
+const ladders = new WeakMap<Policy, Map<string, readonly PlanLimits[]>>();
+
+/** The ladder of a policy; made once, as every query goes down one, mostly no further than its first rung. */
+export function limitLadder(policy: Policy, threads: number, sink: SinkKind): readonly PlanLimits[] {
+    const known = ladders.get(policy) ?? new Map<string, readonly PlanLimits[]>();
+    ladders.set(policy, known);
+    const key = `${threads} ${sink}`;
+    let ladder = known.get(key);
+    if (ladder === undefined) known.set(key, (ladder = makeLadder(policy, threads, sink)));
+    return ladder;
+}
+
 /**
  * From full speed down to the least memory. First buffers shrink (costs a few per cent), then pages and fan-out (more
  * co-partitions have to be joined in chunks), then workers.
  */
-export function limitLadder(policy: Policy, threads: number, sink: SinkKind): PlanLimits[] {
+function makeLadder(policy: Policy, threads: number, sink: SinkKind): PlanLimits[] {
     const batchBytes = {
         count: policy.batchBytes,
         batches: policy.batchBytes,

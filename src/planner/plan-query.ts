@@ -127,7 +127,7 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
         };
     });
     const outputColumns: readonly ColumnType[] = sink === "count" ? [] : root.columns.map((column) => column.type);
-    return freezePlan<Plan>({
+    const plan: Plan = {
         device: "cpu",
         deviceReason: null,
         deviceMemory: null,
@@ -158,7 +158,9 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
         },
         predictedMs: stages.reduce((sum, stage) => sum + stage.predictedMs, 0),
         ...(limit === Infinity ? {} : { limit })
-    });
+    };
+    // Nobody but the engine sees the plan of a run.
+    return minimumBytes === null ? plan : freezePlan(plan);
 }
 
 /** The first rows are tried where that takes a fraction of what the stages do. */
@@ -169,7 +171,7 @@ const missedShare = 1 / 16;
 function withFirst(plan: Plan, first: Plan): Plan {
     const { predictedMs } = plan;
     if (first.predictedMs > predictedMs * triedMsShare) return plan;
-    return freezePlan({ ...plan, first, predictedMs: first.predictedMs + predictedMs * missedShare });
+    return { ...plan, first, predictedMs: first.predictedMs + predictedMs * missedShare };
 }
 
 /** Plans one query: pure, from descriptions, statistics and the machine to a frozen plan. */
@@ -219,7 +221,8 @@ export class QueryPlanner {
         const plan = finishPlan(this.query, best, budgetBytes, forReading ? this.minimumBytes() : null);
         const { first } = this;
         if (first?.fits(budgetBytes) !== true) return plan;
-        return withFirst(plan, first.plan(budgetBytes, forReading));
+        const both = withFirst(plan, first.plan(budgetBytes, forReading));
+        return forReading ? freezePlan(both) : both;
     }
 }
 

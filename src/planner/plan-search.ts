@@ -110,7 +110,7 @@ function neededColumns(root: LogicalNode, sink: SinkKind): number[] {
 }
 
 /** From full speed down to the least memory; relations of few rows do not pay for all threads. */
-function ladderOf(query: PlanQuery, policy: Policy, inputs: readonly InputInfo[]): PlanLimits[] {
+function ladderOf(query: PlanQuery, policy: Policy, inputs: readonly InputInfo[]): readonly PlanLimits[] {
     const { sink, debug } = query;
     const threads = debug.workers ?? query.threads;
     const rows = inputs.reduce((most, input) => Math.max(most, input.rows), 0);
@@ -150,6 +150,7 @@ export class PlanSearch {
     readonly #texts: InlineTexts;
     readonly #ladder: readonly PlanLimits[];
     #leastBudget: number | undefined;
+    #whole: Attempt | undefined;
     #last: { budgetBytes: number; attempt: Attempt } | undefined;
 
     public constructor(query: PlanQuery) {
@@ -169,9 +170,20 @@ export class PlanSearch {
      * hold that either, the plan needs more than the budget.
      */
     public at(budgetBytes: number): Attempt {
-        // Admission asks for the whole budget, and the plan is mostly made for the same.
+        const { budgetBytes: wholeBytes } = this.#query;
+        // Admission asks for the whole budget, and mostly grants what the plan for it could use at most.
+        if (budgetBytes <= wholeBytes) {
+            const whole = (this.#whole ??= this.#at(wholeBytes));
+            if (budgetBytes === wholeBytes) return whole;
+            if (whole.wantedBytes <= budgetBytes) return { ...whole, fixedBytes: this.#fixedBytes(whole, budgetBytes) };
+        }
         if (this.#last?.budgetBytes !== budgetBytes) this.#last = { budgetBytes, attempt: this.#at(budgetBytes) };
         return this.#last.attempt;
+    }
+
+    #fixedBytes({ draft }: Attempt, budgetBytes: number): number {
+        const constant = constantBytes(this.#inputs, draft.workers, this.policy, budgetBytes);
+        return Math.ceil(budgetBytes * this.policy.headroomShare) + constant;
     }
 
     #at(budgetBytes: number): Attempt {

@@ -101,6 +101,11 @@ export interface Policy {
     readonly variableSlack: number;
     /** Rows per worker below which another thread does not pay for its start. */
     readonly rowsPerWorkerMin: number;
+    /**
+     * Rows of both sides up to which a join that streams is one call: a thread and a turn of the event loop take 50 to
+     * 100 us, as long as 10,000 rows do. Larger ones tell of their stages one by one.
+     */
+    readonly rowsAtOnceMax: number;
     /** Result batches: about a mebibyte keeps calls per batch rare and buffers in the L3 cache. */
     readonly batchBytes: number;
     /**
@@ -120,6 +125,12 @@ export interface Policy {
     readonly fileBatchBytes: number;
     /** Table batches: columns of several huge pages; small ones cost a page fault per 4 KiB (505 -> see commit). */
     readonly tableBatchBytes: number;
+    /**
+     * Where few rows are expected batches of a table have no more than several times as many, and this many at least:
+     * memory for millions of them would be all that a budget of 512 MiB has for four queries of 1,000 rows.
+     */
+    readonly tableRowsMin: number;
+    readonly tableRowsSlack: number;
     readonly batchRowsMin: number;
     /** Variable-length values: no batch ends before it has this many bytes, and none has more than this. */
     readonly batchBytesMin: number;
@@ -305,12 +316,15 @@ export const defaultPolicy: Policy = Object.freeze({
     readBuffers: 2,
     variableSlack: 2,
     rowsPerWorkerMin: 32 * 1024,
+    rowsAtOnceMax: 64 * 1024,
     batchBytes: 1024 * 1024,
     readBatchBytes: 4 * 1024 * 1024,
     readBatchesMin: 32,
     readShare: 1 / 16,
     fileBatchBytes: 2 * 1024 * 1024,
     tableBatchBytes: 32 * 1024 * 1024,
+    tableRowsMin: 64 * 1024,
+    tableRowsSlack: 4,
     batchRowsMin: 1024,
     batchBytesMin: 16 * 1024,
     batchBytesMax: 64 * 1024 * 1024,

@@ -175,6 +175,17 @@ const hostSampleRowsMax = 64 * 1024 - 256;
  * An array join that is asked for needs the range of its keys, however few they are. Pairs matter to a GPU alone.
  */
 export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean): Policy {
+    const known = samplingPolicies.get(policy) ?? new Map<string, Policy>();
+    samplingPolicies.set(policy, known);
+    const key = `${debug.algorithm === "array"} ${debug.inlineTexts} ${forDevice}`;
+    let made = known.get(key);
+    if (made === undefined) known.set(key, (made = makeSamplingPolicy(policy, debug, forDevice)));
+    return made;
+}
+
+const samplingPolicies = new WeakMap<Policy, Map<string, Policy>>();
+
+function makeSamplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean): Policy {
     const array = debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
     const { inlineTexts } = debug;
     const sampled = inlineTexts === undefined ? array : { ...array, inlineTextRowsMin: inlineTexts ? 1 : Infinity };

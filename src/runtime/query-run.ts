@@ -161,6 +161,8 @@ export class QueryRun {
     async #plannerWithMemory(): Promise<Granted> {
         const { job } = this;
         const { runner, node, debug, kind, request: asked } = this.query;
+        await runner.starts.wait((cancel) => job.onCancel(cancel));
+        job.check();
         const request = runner.planRequest(node, kind, debug, asked.batchRows);
         const policy = runner.samplingPolicy(request.debug, node);
         const known = runner.statistics.known(node, policy, kind);
@@ -383,7 +385,7 @@ export class QueryRun {
                 if (limit < Infinity) job.binding.limitSink(handle, limit, allOrNone);
                 return handle;
             },
-            inner: new InnerOperators(this.#operators(plan), sourceOf),
+            inner: new InnerOperators(() => this.#operators(plan), sourceOf),
             streams: {
                 began: () => {
                     this.#isConsumed = true;

@@ -23,6 +23,7 @@ import { IdleTrim } from "./idle-trim.js";
 import { collectGarbage, droppedBatches } from "../execute/dropped-batches.js";
 import { Job } from "../execute/job.js";
 import { OpenSources } from "./open-sources.js";
+import { QueryStarts } from "./query-starts.js";
 import { StatisticsCache } from "./statistics-cache.js";
 
 export interface RunnerParts {
@@ -65,6 +66,10 @@ export class QueryRunner {
     public readonly parts: RunnerParts;
     public readonly policy: Policy;
     public readonly admission: Admission;
+    public readonly starts = new QueryStarts(
+        () => this.#running.size,
+        () => this.admission.waiting > 0
+    );
     public readonly statistics = new StatisticsCache();
     public readonly sources = new OpenSources();
     public readonly device: QueryDevice;
@@ -88,7 +93,8 @@ export class QueryRunner {
             throw toSpillwayError(error);
         }
         const engine = this.#engine;
-        this.admission = new Admission(memoryBytes, () => binding.engineMemory(engine).relationBytes);
+        const relationBytes = (): number => binding.engineMemory(engine).relationBytes;
+        this.admission = new Admission(memoryBytes, relationBytes, () => this.starts.goOn());
         const device = parts.device ?? { device: "cpu", memoryBytes: undefined };
         this.device = new QueryDevice(binding, engine, device, memoryBytes);
         const reader: FileReader = {

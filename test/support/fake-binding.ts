@@ -42,7 +42,19 @@ export class FakeBinding {
                 return method(...args);
             }
         ]);
-        return Object.fromEntries(noted) as Binding;
+        const binding = Object.fromEntries(noted) as Binding;
+        if (!("partitionAndJoin" in methods)) binding.partitionAndJoin = this.#bothStages(binding);
+        return binding;
+    }
+
+    /** Noted as the calls that it stands for. */
+    #bothStages(binding: Binding): Binding["partitionAndJoin"] {
+        return async (job, build, buildSource, ...join) => {
+            await binding.partitionSource(job, build, buildSource);
+            const { totalRows } = await binding.finishPartitions(job, build);
+            const rows = await binding.joinStreaming(job, build, ...join);
+            return { rows, buildRowsIn: totalRows, buildRows: totalRows, buildMs: 0 };
+        };
     }
 
     #sizes(spec: NativePartitionSpec) {

@@ -23,7 +23,8 @@ export function fakeRuntime(overrides: Overrides = {}, debug: Knobs = {}, more: 
         ...more
     });
     const runtime = new Runtime({ runner, machine, devices: () => [], spillDirectory: "/tmp" });
-    const rows = Int32Array.from({ length: 1000 }, (_, i) => i);
+    // In memory so large that its sources do not stay open between queries.
+    const rows = new Int32Array(2 ** 18).map((_, i) => i).subarray(0, 1000);
     const left = runtime.fromTable(tableFromArrays({ k: rows, a: rows }));
     const right = runtime.fromTable(tableFromArrays({ k: rows, b: rows }));
     return { fake, runner, runtime, left, right, join: runtime.join({ left, right, on: "k" }) };

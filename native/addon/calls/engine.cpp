@@ -81,6 +81,7 @@ Napi::Value close_engine(const Napi::CallbackInfo& info) {
 
 Napi::Value drain_engine(const Napi::CallbackInfo& info) {
     const auto engine = get_handle<Engine>(info[0]);
+    if (!engine->has_disposals()) return resolved(info.Env(), info.Env().Undefined());
     const auto wait = [engine]() -> Encode {
         engine->wait_for_disposals();
         return undefined_result;

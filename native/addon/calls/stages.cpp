@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+
 #include "addon/calls/calls.hpp"
 #include "addon/calls/stage_use.hpp"
 #include "addon/decode/decode.hpp"
@@ -32,18 +34,32 @@ Napi::Value create_partitions(const Napi::CallbackInfo& info) {
     return make_handle(info.Env(), registry_of(info.Env())->share(std::move(handle)));
 }
 
+// A set that a stage fills with the rows of a source.
+struct Filled {
+    Filled(const Napi::Value& set, const Napi::Value& rows)
+        : handle(get_handle<PartitionsHandle>(set)), source(use_source(rows)) {
+        handle->expect(State::kFilling);
+        check_columns(handle->columns, source->source->columns());
+        lease = Lease::take(handle, kPartitions);
+    }
+    void fill(Job& job, int64_t first_row) const {
+        partition_source(*handle->partitioner, *handle->rows, *source->source, job.control,
+                         static_cast<uint64_t>(first_row));
+    }
+    PartitionedRows& rows() const { return *handle->rows; }
+
+    std::shared_ptr<PartitionsHandle> handle;
+    std::shared_ptr<SourceHandle> source;
+    std::shared_ptr<Lease> lease;
+};
+
 Napi::Value partition_source_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
-    const auto partitions = get_handle<PartitionsHandle>(info[1]);
-    const auto source = use_source(info[2]);
+    const Filled set(info[1], info[2]);
     const bool has_first_row = info.Length() > 3 && !info[3].IsUndefined();
     const int64_t first_row = has_first_row ? Field(info[3], "firstRow").integer(0, kSafeInteger) : 0;
-    partitions->expect(State::kFilling);
-    check_columns(partitions->columns, source->source->columns());
-    const auto lease = Lease::take(partitions, kPartitions);
-    return start_stage(info.Env(), job, [job, partitions, source, lease, first_row]() -> Encode {
-        partition_source(*partitions->partitioner, *partitions->rows, *source->source, job->control,
-                         static_cast<uint64_t>(first_row));
+    return start_stage(info.Env(), job, [job, set, first_row]() -> Encode {
+        set.fill(*job, first_row);
         return undefined_result;
     });
 }
@@ -109,6 +125,48 @@ Napi::Value join_streaming_call(const Napi::CallbackInfo& info) {
     build.handle->state = State::kConsumed;
     return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
         return join_streaming(build.rows(), *probe->source, probe->stream.get(), plan.spec, spec, rows, job->control);
+    });
+}
+
+// What is told of the first of two stages that run in one call.
+struct BuildStage {
+    uint64_t rows_in = 0;
+    uint64_t rows = 0;
+    double elapsed_ms = 0;
+};
+
+// The build side is partitioned by the same call: for few rows, of which either stage takes less time than another
+// thread and another turn of the event loop.
+Napi::Value partition_and_join_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const Filled build(info[1], info[2]);
+    const auto probe = use_source(info[3]);
+    const PartitionPlan plan = decode_partition(info[4], "probeSpec");
+    const JoinSpec spec = decode_join(info[5]);
+    check_columns(plan.columns, probe->source->columns());
+    const RowLayout layout = RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys);
+    check_join_sides(build.rows().spec(), build.rows().layout(), plan.spec, layout, spec);
+    const StageSink sink(get_handle<SinkHandle>(info[6]));
+    build.handle->state = State::kConsumed;
+    const auto built = std::make_shared<BuildStage>();
+    const auto stage = [=](BatchSink& rows) {
+        const auto begin = std::chrono::steady_clock::now();
+        const uint64_t rows_before = job->control.rows_in.load(std::memory_order_relaxed);
+        build.fill(*job, 0);
+        build.handle->partitioner->finish();
+        built->rows_in = job->control.rows_in.load(std::memory_order_relaxed) - rows_before;
+        built->rows = build.rows().total_rows();
+        built->elapsed_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+        job->control.check();
+        return join_streaming(build.rows(), *probe->source, nullptr, plan.spec, spec, rows, job->control);
+    };
+    return start_sink_stage(info.Env(), job, sink, stage, [built](Napi::Env env, uint64_t rows) -> Napi::Value {
+        auto told = Napi::Object::New(env);
+        told.Set("rows", encode_count(env, rows));
+        told.Set("buildRowsIn", encode_count(env, built->rows_in));
+        told.Set("buildRows", encode_count(env, built->rows));
+        told.Set("buildMs", Napi::Number::New(env, built->elapsed_ms));
+        return told;
     });
 }
 
@@ -263,6 +321,7 @@ void export_stage_calls(Napi::Object exports) {
     export_sync<close_partitions>(exports, "closePartitions");
     export_async<join_partitions_call>(exports, "joinPartitions");
     export_async<join_streaming_call>(exports, "joinStreaming");
+    export_async<partition_and_join_call>(exports, "partitionAndJoin");
     export_async<join_array_call>(exports, "joinArray");
     export_async<join_pipeline_call>(exports, "joinPipeline");
     export_async<group_pipeline_call>(exports, "groupPipeline");

@@ -9,6 +9,8 @@ namespace spillway::addon {
 
 namespace {
 
+constexpr size_t kUsualFields = 16;
+
 std::string number_text(double number) {
     if (std::isnan(number)) return "NaN";
     if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
@@ -54,6 +56,11 @@ bool is_safe_integer(double number) {
 
 }  // namespace
 
+std::string Path::text() const {
+    if (!parent_) return root_;
+    return parent_->text() + (name_ != nullptr ? std::string(".") + name_ : "[" + std::to_string(index_) + "]");
+}
+
 Error field_error(const std::string& path, const std::string& wanted, const Napi::Value& got) {
     return Error(ErrorCode::kInvalidArgument, "'" + path + "' must be " + wanted + ", got " + describe(got),
                  {{"field", path}});
@@ -78,12 +85,14 @@ int64_t Field::integer(int64_t min, int64_t max) const {
 }
 
 size_t Field::place_among(const char* const* names, size_t count) const {
-    const std::string text = value_.IsString() ? value_.As<Napi::String>().Utf8Value() : std::string();
-    std::string wanted;
-    for (size_t i = 0; i < count; ++i) {
-        if (value_.IsString() && text == names[i]) return i;
-        wanted += (i == 0 ? "one of '" : ", '") + std::string(names[i]) + "'";
+    if (value_.IsString()) {
+        const std::string text = value_.As<Napi::String>().Utf8Value();
+        for (size_t i = 0; i < count; ++i) {
+            if (text == names[i]) return i;
+        }
     }
+    std::string wanted;
+    for (size_t i = 0; i < count; ++i) wanted += (i == 0 ? "one of '" : ", '") + std::string(names[i]) + "'";
     throw error(wanted);
 }
 
@@ -107,10 +116,10 @@ std::vector<Field> Field::array() const {
     const auto array = value_.As<Napi::Array>();
     std::vector<Field> fields;
     const uint32_t length = array.Length();
+    if (length == 0) return fields;
     fields.reserve(length);
-    for (uint32_t i = 0; i < length; ++i) {
-        fields.emplace_back(array.Get(i), path_ + "[" + std::to_string(i) + "]");
-    }
+    const auto path = std::make_shared<const Path>(path_);
+    for (uint32_t i = 0; i < length; ++i) fields.emplace_back(array.Get(i), Path(path, i));
     return fields;
 }
 
@@ -122,7 +131,7 @@ std::vector<int32_t> Field::int32_array(int32_t min, int32_t max) const {
     std::vector<int32_t> numbers(array.Data(), array.Data() + array.ElementLength());
     for (size_t i = 0; i < numbers.size(); ++i) {
         if (numbers[i] >= min && numbers[i] <= max) continue;
-        throw field_error(path_ + "[" + std::to_string(i) + "]",
+        throw field_error(path() + "[" + std::to_string(i) + "]",
                           "an integer from " + std::to_string(min) + " to " + std::to_string(max), array.Get(i));
     }
     return numbers;
@@ -139,7 +148,7 @@ std::vector<int64_t> Field::counts(size_t stride) const {
     std::vector<int64_t> numbers(length);
     for (size_t i = 0; i < length; ++i) {
         if (!is_safe_integer(data[i]) || data[i] < 0) {
-            throw field_error(path_ + "[" + std::to_string(i) + "]", "an integer from 0 to 2^53 - 1", array.Get(i));
+            throw field_error(path() + "[" + std::to_string(i) + "]", "an integer from 0 to 2^53 - 1", array.Get(i));
         }
         numbers[i] = static_cast<int64_t>(data[i]);
     }
@@ -154,22 +163,25 @@ std::vector<uint8_t> Field::bytes() const {
     return std::vector<uint8_t>(array.Data(), array.Data() + array.ElementLength());
 }
 
-Fields::Fields(const Napi::Value& value, std::string path) : path_(std::move(path)) {
+Fields::Fields(const Field& field) : path_(std::make_shared<const Path>(field.path_)) {
+    const Napi::Value& value = field.value();
     if (!value.IsObject() || value.IsArray() || value.IsTypedArray() || value.IsFunction()) {
-        throw field_error(path_, "an object", value);
+        throw field.error("an object");
     }
     object_ = value.As<Napi::Object>();
+    known_.reserve(kUsualFields);
 }
 
 Field Fields::operator[](const char* name) {
     known_.push_back(name);
     const Napi::Value value = object_.Get(name);
-    std::string path = path_ + "." + name;
+    Path at(path_, name);
     if (value.IsUndefined()) {
+        const std::string path = at.text();
         throw Error(ErrorCode::kInvalidArgument, "the field '" + path + "' is missing", {{"field", path}});
     }
     ++found_;
-    return Field(value, std::move(path));
+    return Field(value, std::move(at));
 }
 
 bool Fields::has(const char* name) {
@@ -185,7 +197,7 @@ void Fields::finish() const {
         const std::string name = names.Get(i).ToString().Utf8Value();
         const bool known = std::any_of(known_.begin(), known_.end(), [&](const char* other) { return name == other; });
         if (known || object_.Get(name).IsUndefined()) continue;
-        const std::string path = path_ + "." + name;
+        const std::string path = path_->text() + "." + name;
         throw Error(ErrorCode::kInvalidArgument, "unknown field '" + path + "'", {{"field", path}});
     }
 }

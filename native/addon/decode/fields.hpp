@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,16 +21,34 @@ constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
 // "field 'path' must be WANTED, got GOT"
 [[nodiscard]] Error field_error(const std::string& path, const std::string& wanted, const Napi::Value& got);
 
+// How a value was reached. It becomes a text ("spec.keys[0].width") for errors alone: to make that of each field took
+// as long as to read all of them.
+class Path {
+  public:
+    explicit Path(std::string root) : root_(std::move(root)) {}
+    // name: lives as long as the program.
+    Path(std::shared_ptr<const Path> parent, const char* name) : parent_(std::move(parent)), name_(name) {}
+    Path(std::shared_ptr<const Path> parent, uint32_t index) : parent_(std::move(parent)), index_(index) {}
+    std::string text() const;
+
+  private:
+    std::shared_ptr<const Path> parent_;
+    std::string root_;
+    const char* name_ = nullptr;
+    uint32_t index_ = 0;
+};
+
 // One value with the path that led to it ("spec.keys[0].width"): every conversion checks type and range and names the
 // path when it fails.
 class Field {
   public:
-    Field(Napi::Value value, std::string path) : value_(value), path_(std::move(path)) {}
+    Field(Napi::Value value, std::string path) : Field(value, Path(std::move(path))) {}
+    Field(Napi::Value value, Path path) : value_(value), path_(std::move(path)) {}
 
     const Napi::Value& value() const { return value_; }
-    const std::string& path() const { return path_; }
+    std::string path() const { return path_.text(); }
     bool is_null() const { return value_.IsNull(); }
-    [[nodiscard]] Error error(const std::string& wanted) const { return field_error(path_, wanted, value_); }
+    [[nodiscard]] Error error(const std::string& wanted) const { return field_error(path(), wanted, value_); }
 
     bool boolean() const;
     std::string string() const;
@@ -58,27 +77,27 @@ class Field {
     }
 
   private:
+    friend class Fields;
     size_t place_among(const char* const* names, size_t count) const;
 
     Napi::Value value_;
-    std::string path_;
+    Path path_;
 };
 
 // The fields of one object. Ask for every field, then finish(), which rejects what was not asked for: a misspelt or
 // newer field must not be ignored silently.
 class Fields {
   public:
-    Fields(const Napi::Value& value, std::string path);
-    explicit Fields(const Field& field) : Fields(field.value(), field.path()) {}
+    Fields(const Napi::Value& value, std::string path) : Fields(Field(value, std::move(path))) {}
+    explicit Fields(const Field& field);
 
     Field operator[](const char* name);  // missing or undefined: error
     bool has(const char* name);          // optional field
-    const std::string& path() const { return path_; }
     void finish() const;
 
   private:
     Napi::Object object_;
-    std::string path_;
+    std::shared_ptr<const Path> path_;
     std::vector<const char*> known_;
     uint32_t found_ = 0;  // by operator[]
 };

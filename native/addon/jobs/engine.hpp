@@ -161,6 +161,10 @@ struct Engine {
         std::unique_lock<std::mutex> lock(mutex_);
         disposed_.wait(lock, [this] { return memory_disposals_ == 0; });
     }
+    bool has_disposals() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return disposals_ > 0;
+    }
     void wait_for_disposals() {
         std::unique_lock<std::mutex> lock(mutex_);
         disposed_.wait(lock, [this] { return disposals_ == 0; });

@@ -22,6 +22,16 @@ void Lease::expect_idle(bool busy, const char* what) {
     if (busy) throw misuse(std::string("the ") + what + " is in use by another stage; wait for that to end");
 }
 
+bool PartitionsHandle::frees_at_once() const noexcept {
+    if (!rows) return !spill_file;
+    uint64_t bytes = 0;
+    for (int32_t p = 0; p <= rows->partition_count(); ++p) {
+        if (rows->partition(p).spilled_bytes > 0) return false;
+        bytes += rows->partition(p).bytes;
+    }
+    return bytes <= kFewBytes && rows->partition_count() <= kFewPartitions;
+}
+
 void PartitionsHandle::expect(State wanted) const {
     if (state == wanted) return;
     switch (state) {

@@ -97,8 +97,14 @@ class Lease {
 };
 
 struct SourceHandle : Disposable {
+    // Its lists of buffers take 100 bytes for each.
+    static constexpr size_t kFewBatches = 64;
+
     using Disposable::Disposable;
+    bool frees_at_once() const noexcept override { return source == nullptr || is_small; }
     void free_memory() noexcept override { source.reset(); }
+
+    bool is_small = false;  // few batches, all in memory, and no dictionaries
 
     std::unique_ptr<Source> source;
     std::unique_ptr<SourceStream> stream;  // its rows come as sources of their own, and `source` has none
@@ -117,9 +123,13 @@ struct PartitionsHandle : Disposable {
     enum class State : uint8_t { kFilling, kFinished, kConsumed };
     // Lists of their pages take a mebibyte.
     static constexpr uint64_t kManyRows = uint64_t{1} << 22;
+    // Their pages are a few mappings, which the budget keeps for the next set.
+    static constexpr uint64_t kFewBytes = uint64_t{1} << 20;
+    static constexpr int32_t kFewPartitions = 64;
 
     PartitionsHandle(std::shared_ptr<Job> of_job, std::vector<TypePtr> column_types)
         : Disposable(of_job->engine), job(std::move(of_job)), columns(std::move(column_types)) {}
+    bool frees_at_once() const noexcept override;
     void free_memory() noexcept override {
         partitioner.reset();
         if (rows) {
@@ -180,6 +190,10 @@ struct DevicePiecesHandle : Disposable {
 
 struct SinkHandle : Disposable {
     explicit SinkHandle(std::shared_ptr<Job> of_job) : Disposable(of_job->engine), job(std::move(of_job)) {}
+    // All but files, and queues in which batches wait.
+    bool frees_at_once() const noexcept override {
+        return file == nullptr && diverted == nullptr && (queue == nullptr || queue->finished());
+    }
     void before_free() noexcept override {
         if (delivery) delivery->detach();
         if (partitions) {

@@ -14,6 +14,9 @@ struct AddonData {
     std::shared_ptr<JobRegistry> registry;
 };
 
+// A look at the process' memory reads a file of the system's, which takes longer than to free a small object.
+constexpr uint64_t kFreedBetweenLooks = 64;
+
 void end_environment(void* data) {
     static_cast<JobRegistry*>(data)->shutdown();
 }
@@ -37,8 +40,16 @@ void JobRegistry::remove(const StageJob* job) {
 
 void JobRegistry::dispose(std::unique_ptr<Disposable> object) {
     const std::shared_ptr<Disposable> shared(std::move(object));
+    const bool at_once = shared->frees_at_once();
     shared->before_free();
     if (ended_) return;  // freed here and now
+    if (at_once) {
+        shared->free_memory();
+        shared->close_files();
+        if (++freed_at_once_ % kFreedBetweenLooks != 0) return;
+        run_in_background([engine = shared->engine] { give_back_free_memory_near(engine->budget.limit()); });
+        return;
+    }
     shared->engine->disposal_begins();
     run_in_background([shared] {
         shared->free_memory();

@@ -22,6 +22,8 @@ struct Engine;
 struct Disposable {
     explicit Disposable(std::shared_ptr<Engine> of_engine) : engine(std::move(of_engine)) {}
     virtual ~Disposable() = default;
+    // JS thread, before all that follows: is there so little to free that another thread for it would take longer?
+    virtual bool frees_at_once() const noexcept { return false; }
     // JS thread, just before free_memory().
     virtual void before_free() noexcept {}
     // Any thread, once, when nobody uses the object any more. What refers to JS values stays for the destructor.
@@ -47,7 +49,8 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     NumberSlab& number_slab() { return number_slab_; }
     void start(const std::shared_ptr<StageJob>& job);
     void remove(const StageJob* job);
-    // Frees in the background; later stages of the engine wait for it, so memory that was closed counts as free.
+    // Frees in the background, or at once what is small; later stages of the engine wait for it, so memory that was
+    // closed counts as free.
     void dispose(std::unique_ptr<Disposable> object);
     // Cancels and joins every job. Promises stay pending: no JS runs after this. Called when the environment is torn
     // down (worker terminated, end of the process) and on the process event 'exit'.
@@ -75,6 +78,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     NumberSlab number_slab_;
     std::list<std::shared_ptr<StageJob>> jobs_;
     std::optional<ThreadCache::Use> threads_{std::in_place};  // until shutdown
+    uint64_t freed_at_once_ = 0;
     bool ended_ = false;
 };
 

@@ -133,6 +133,12 @@ Napi::Value start_stage_or_run(Napi::Env env, const std::shared_ptr<Job>& job, W
     return promise;
 }
 
+Napi::Value resolved(Napi::Env env, const Napi::Value& value) {
+    const auto deferred = Napi::Promise::Deferred::New(env);
+    deferred.Resolve(value);
+    return deferred.Promise();
+}
+
 Napi::Value undefined_result(Napi::Env env) {
     return env.Undefined();
 }

@@ -65,6 +65,9 @@ Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work wor
 // can be closed and a query can end in a process that has no threads left.
 Napi::Value start_stage_or_run(Napi::Env env, const std::shared_ptr<Job>& job, Work work);
 
+// A promise of what is there already: for calls whose work, this time, is too little for a thread.
+Napi::Value resolved(Napi::Env env, const Napi::Value& value);
+
 // For stages without a result.
 Napi::Value undefined_result(Napi::Env env);
 

@@ -292,3 +292,36 @@ describe("relations of files that hold part of the budget", () => {
         for (const each of [reader, next]) expect((await larger.admit(each, never)).bytes).toBe(315 * mebibyte);
     });
 });
+
+test("what a query needs at least is not worked out while it waits for others that leave it all", async () => {
+    const admission = new Admission(1000);
+    const asked: string[] = [];
+    const counting = (name: string): MemoryRequest => ({
+        minimumBytes: () => asked.push(name),
+        wantedBytes: 100,
+        waitsForUser: false
+    });
+    const running = await Promise.all(Array.from({ length: 5 }, (_, i) => admission.admit(counting(`${i}`), never)));
+    const waiting = ["a", "b", "c"].map((name) => admission.admit(counting(name), never));
+    expect(admission.waiting).toBe(3);
+    for (const { release } of running) release();
+    for (const { bytes } of await Promise.all(waiting)) expect(bytes).toBe(200);
+    expect(asked).toEqual([]);
+});
+
+test("whoever waits for nobody any more is told, once for each end", async () => {
+    let told = 0;
+    const admission = new Admission(
+        1000,
+        () => 0,
+        () => told++
+    );
+    const { release } = await admission.admit(request(10, 500), never);
+    const waiting = admission.admit(request(500, 500), never);
+    expect(told).toBe(0);
+    release();
+    release();
+    await waiting;
+    expect(told).toBe(1);
+    expect([admission.running, admission.freeBytes]).toEqual([1, 0]);
+});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relations of many record batches stay open between queries; all others are opened for each.
+// Relations of many record batches, and small ones, stay open between queries; all others are opened for each.
 import { Table, tableFromArrays, type RecordBatch } from "apache-arrow";
 import { openRuntime } from "spillway";
 import { expect, test } from "vitest";
@@ -8,22 +8,23 @@ import { fakeRuntime } from "../../support/fake-runtime.js";
 const batchRows = 10;
 
 /** A table of so many record batches, each with memory of its own, or all in that of the first. */
-function tableOf(batches: number, shared = false): Table {
-    const whole = tableFromArrays({ k: Int32Array.from({ length: batches * batchRows }, (_, i) => i) });
+function tableOf(batches: number, shared = false, rows = batchRows): Table {
+    const whole = tableFromArrays({ k: Int32Array.from({ length: batches * rows }, (_, i) => i) });
     const parts = Array.from({ length: batches }, (_, at): RecordBatch[] => {
-        const from = at * batchRows;
-        if (shared) return whole.slice(from, from + batchRows).batches;
-        return tableFromArrays({ k: Int32Array.from({ length: batchRows }, (__, i) => from + i) }).batches;
+        const from = at * rows;
+        if (shared) return whole.slice(from, from + rows).batches;
+        return tableFromArrays({ k: Int32Array.from({ length: rows }, (__, i) => from + i) }).batches;
     });
     return new Table(whole.schema, parts.flat());
 }
 
 test.each([
-    ["many batches is opened once, and closed with the runtime", 256, 1],
-    ["fewer is opened for each query", 255, 3]
-])("a relation of %s", async (_, batches, opened) => {
+    ["many batches is opened once, and closed with the runtime", 256, 300, 1],
+    ["fewer is opened for each query", 255, 300, 3],
+    ["a few KiB is opened once", 3, 300, 1]
+])("a relation of %s", async (_, batches, rows, opened) => {
     const { fake, runtime } = fakeRuntime({});
-    const relation = runtime.fromTable(tableOf(batches));
+    const relation = runtime.fromTable(tableOf(batches, false, rows));
     for (let i = 0; i < 3; i++) await relation.groupBy({ keys: [], aggregates: { n: { count: "*" } } }).count();
     const calls = (name: string): number => fake.calls.filter((call) => call === name).length;
     expect(calls("openSource")).toBe(opened);

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a query over few rows may cost: calls of the engine, turns of the event loop, plans.
+import { describe, expect, test, vi } from "vitest";
+import { tableFromArrays } from "apache-arrow";
+import { openRuntime } from "spillway";
+import { fakeRuntime } from "../../support/fake-runtime.js";
+import { QueryStarts } from "../../../src/runtime/query-starts.js";
+import { PlanDraft } from "../../../src/planner/compile.js";
+
+const stages = ["partitionSource", "finishPartitions", "joinStreaming", "partitionAndJoin"];
+
+describe("a join of few rows", () => {
+    const joined = async () => Promise.resolve({ rows: 7, buildRowsIn: 1000, buildRows: 990, buildMs: 0.25 });
+
+    test("is one call, and reports both of its stages", async () => {
+        const { fake, join } = fakeRuntime({ partitionAndJoin: joined });
+        expect(await join.count()).toBe(7);
+        expect(fake.calls.filter((name) => stages.includes(name))).toEqual(["partitionAndJoin"]);
+        const [build, probe, ...others] = join.report()!.stages;
+        expect(others).toEqual([]);
+        expect(build).toMatchObject({ name: "partition build", rowsIn: 1000, rowsOut: 990, actualMs: 0.25 });
+        expect(probe).toMatchObject({ name: "join", rowsOut: 7, spilledBytes: 0 });
+        expect(fake.leftOpen).toEqual(["engine"]);
+    });
+
+    test("tells of its stages one by one where somebody watches", async () => {
+        const { fake, join } = fakeRuntime({ partitionAndJoin: joined });
+        const phases: string[] = [];
+        await join.count({ onProgress: ({ phase }) => phases.push(phase) });
+        expect(phases).toEqual(expect.arrayContaining(["partition build", "join", "done"]));
+        expect(fake.calls).not.toContain("partitionAndJoin");
+    });
+
+    test("is compiled once", async () => {
+        const { join } = fakeRuntime();
+        const compiled = vi.spyOn(PlanDraft.prototype, "addPass");
+        await join.count();
+        expect(compiled).toHaveBeenCalledTimes(1);
+        compiled.mockRestore();
+    });
+
+    test("sets no timer for its progress", async () => {
+        const { join } = fakeRuntime();
+        const timer = vi.spyOn(globalThis, "setInterval");
+        await join.count();
+        expect(timer).not.toHaveBeenCalled();
+        timer.mockRestore();
+    });
+});
+
+describe("queries that are started at once", () => {
+    const never = (): void => undefined;
+    const turn = async (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+    test("are planned some in each turn of the event loop, in their order", async () => {
+        let underWay = 0;
+        const starts = new QueryStarts(
+            () => underWay,
+            () => false
+        );
+        const planned: number[] = [];
+        for (let i = 0; i < 50; i++) {
+            const go = (): void => void planned.push(i);
+            const wait = starts.wait(never);
+            if (wait === undefined) go();
+            else void wait.then(go);
+            underWay++;
+        }
+        const before = planned.length;
+        expect(before).toBeLessThan(50);
+        while (planned.length < 50) {
+            const soFar = planned.length;
+            await turn();
+            expect(planned.length - soFar).toBeLessThanOrEqual(32);
+        }
+        expect(planned).toEqual(Array.from({ length: 50 }, (_, i) => i));
+    });
+
+    test("wait for those that wait for memory, and can be cancelled", async () => {
+        let waiting = true;
+        const starts = new QueryStarts(
+            () => 0,
+            () => waiting
+        );
+        let cancel = never;
+        const cancelled = starts.wait((stop) => void (cancel = stop));
+        const other = starts.wait(never);
+        cancel();
+        await expect(cancelled).rejects.toMatchObject({ code: "ABORTED" });
+        await turn();
+        await turn();
+        waiting = false;
+        starts.goOn();
+        await other;
+        expect(starts.wait(never)).toBeUndefined();
+    });
+
+    test("give the same rows, aborted ones among them, with memory for few at a time", async () => {
+        const rows = Int32Array.from({ length: 1000 }, (_, i) => i);
+        await using runtime = await openRuntime({ device: "cpu", threads: 2, memory: { host: "8MiB" } });
+        const left = runtime.fromTable(tableFromArrays({ k: rows, a: rows }));
+        const right = runtime.fromTable(tableFromArrays({ k: rows.map((k) => k % 500), b: rows }));
+        const abort = new AbortController();
+        const found = await Promise.allSettled(
+            Array.from({ length: 300 }, (_, i) => {
+                const join = runtime.join({ left, right, on: "k" });
+                if (i === 150) setImmediate(() => abort.abort(new Error("enough")));
+                return i % 10 === 9 ? join.count({ signal: abort.signal }) : join.count();
+            })
+        );
+        found.forEach((one, i) => {
+            if (one.status === "fulfilled") expect(one.value).toBe(1000);
+            else expect([i % 10, (one.reason as Error).message]).toEqual([9, "enough"]);
+        });
+        expect(found.some(({ status }) => status === "rejected")).toBe(true);
+        expect(runtime.memory().host.usedBytes).toBe(0);
+    });
+});
