@@ -12,8 +12,8 @@ const stateBytes = 24;
 // A (group, value) pair of count distinct in a set that has just grown (native/executor/cpu/distinct_pairs.cpp),
 // without the value's own bytes.
 const pairBytes = 48;
-// While they are at most so many, groups are numbered and their states are arrays (native/cpu/group_by): a slot and an
-// address for each number, a count and up to two words for each state; of so many places, with the copies of few groups.
+// While they are at most so many, groups are numbered and their states are arrays (native/cpu/group_by): slots and an
+// address for each number, a count and up to two words for each state. Few groups have copies, up to so many places.
 const numberedGroupsMax = 16384;
 const numberBytes = 80;
 const placesMin = 512;
@@ -141,8 +141,9 @@ function tableMemory(draft: PlanDraft, plan: GroupPlan, copies: number, copyByte
     return clamp(wanted, least, Math.max(least, Math.floor(budgetBytes * policy.tableShare)));
 }
 
-/** Twice what the arrays of few groups take: each may have half of what a table has left. */
-function arrayBytes(plan: GroupPlan): number {
+/** Twice what the arrays of few groups take: each may have half of what a table has left. The least plan has none. */
+function arrayBytes(draft: PlanDraft, plan: GroupPlan): number {
+    if (draft.request.limits.tableBytesMin < draft.request.policy.tableBytesMin) return 0;
     const places = Math.max(placesMin, 2 * Math.min(plan.groups, numberedGroupsMax));
     return 2 * places * (numberBytes + 16 * plan.node.aggregates.length);
 }
@@ -192,7 +193,7 @@ function resultWidths(draft: PlanDraft, plan: GroupPlan, columns: number[]): { f
 function compileHash(draft: PlanDraft, plan: GroupPlan, output: StageOutput): void {
     const { pass } = plan;
     const input = draft.passSpec({ ...pass, bits: 0, spill: false });
-    const tableBytes = tableMemory(draft, plan, draft.workers, arrayBytes(plan));
+    const tableBytes = tableMemory(draft, plan, draft.workers, arrayBytes(draft, plan));
     draft.stages.push({
         kind: "hashGroup",
         id: draft.stages.length,
@@ -227,7 +228,7 @@ function compileGroupedPipeline(
     const nullable = plan.node.keys.some((key) => pipeline.mayBeNull(key.column));
     const pass = { ...plan.pass, nullKeys: nullable ? ("equal" as const) : ("drop" as const) };
     const grouped = draft.passSpec({ ...pass, bits: 0, spill: false });
-    const groupBytes = tableMemory(draft, plan, draft.workers);
+    const groupBytes = tableMemory(draft, plan, draft.workers, arrayBytes(draft, plan));
     draft.stages.push({
         kind: "pipeline",
         id: draft.stages.length,

@@ -20,11 +20,11 @@ uint32_t copies_for(uint32_t groups) {
     return std::clamp<uint32_t>(kCopiedPlaces / groups, 1, kCopiesMax);
 }
 
-// The first of the rows [begin, end) where a key of `drop` is NULL; end: none is.
-int64_t first_null(const std::vector<const ColumnView*>& keys, int64_t begin, int64_t end, bool wanted) {
+// The first of the rows [begin, end) that has a NULL in one of the keys, or has none; end: there is no such row.
+int64_t first_row(const std::vector<const ColumnView*>& keys, int64_t begin, int64_t end, bool with_null) {
     for (int64_t row = begin; row < end; ++row) {
         const bool null = std::any_of(keys.begin(), keys.end(), [row](auto* key) { return !key->is_valid(row); });
-        if (null == wanted) return row;
+        if (null == with_null) return row;
     }
     return end;
 }
@@ -59,14 +59,15 @@ void ColumnAggregator::add(const std::vector<ColumnView>& views, int64_t begin, 
         for (const KeyPart& part : plan_.layout.keys) {
             const auto at = std::find(views_.begin(), views_.end(), part.spec.column) - views_.begin();
             const ColumnView& view = views[static_cast<size_t>(at)];
+            if (view.type->layout == Layout::kNull) return;
             if (view.validity != nullptr) keys.push_back(&view);
         }
     }
     if (keys.empty()) return add_rows({&views, begin, first_row_number}, count);
     const int64_t end = begin + count;
     for (int64_t row = begin; row < end;) {
-        const int64_t from = first_null(keys, row, end, false);
-        row = first_null(keys, from, end, true);
+        const int64_t from = first_row(keys, row, end, false);
+        row = first_row(keys, from, end, true);
         if (row > from) add_rows({&views, from, first_row_number + static_cast<uint64_t>(from - begin)}, row - from);
     }
 }
