@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType, KeySpec } from "../model/column-type.js";
-import type { InputInfo, JoinKey, JoinNode, LogicalNode } from "../plan/logical.js";
+import type {
+    GroupNode,
+    InputInfo,
+    InputNode,
+    JoinKey,
+    JoinNode,
+    LogicalColumn,
+    LogicalNode
+} from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
 import type { ValueWidth } from "./estimates.js";
-import { carriedColumns } from "./join-sides.js";
 import type { Policy } from "./policy.js";
 
 /** Bytes of the longest value of an input's columns of text; undefined: not known, or a column of something else. */
@@ -13,11 +20,6 @@ const reference = 8; // VarRef: distance and length
 
 function isText({ layout }: ColumnType): boolean {
     return layout === "binary" || layout === "view";
-}
-
-/** Do rows hold its values, or in keys of joins those of its dictionary, as byte strings? */
-function mayHoldText({ type }: { readonly type: ColumnType }): boolean {
-    return isText(type) || (type.layout === "dictionary" && type.children.some(isText));
 }
 
 /** Bytes of the longest value of a column. Rows without a partner have NULL, which is shorter than any. */
@@ -107,34 +109,54 @@ function mayBeShort({ columnBytes, rows }: InputInfo, column: number, type: Colu
     return (columnBytes[column] ?? 0) / Math.max(1, rows) <= policy.inlineTextBytesMax + beside + 1;
 }
 
+/** Columns of a node that are needed, and whether dictionaries of them are compared by value. */
+type Needed = ReadonlyMap<number, boolean>;
+
+function neededOfSide(node: JoinNode, needed: Needed, side: "left" | "right"): Needed {
+    const found = new Map<number, boolean>();
+    for (const [index, isCompared] of needed) {
+        const column = node.columns[index];
+        if (column === undefined || (column.side !== side && column.side !== "either")) continue;
+        found.set(column[side], isCompared || found.get(column[side]) === true);
+    }
+    for (const key of node.keys) found.set(key[side].column, true);
+    return found;
+}
+
+/** Values of inputs stay where they are while rows are grouped: only those of a join have been copied by then. */
+function neededOfGroups(node: GroupNode, needed: Needed): Needed {
+    const found = new Map<number, boolean>();
+    for (const index of node.child.kind === "input" ? [] : needed.keys()) {
+        const column = node.aggregates[index - node.keys.length]?.column ?? -1;
+        if (column >= 0) found.set(column, false);
+    }
+    node.keys.forEach(({ column, kind }, index) => {
+        found.set(column, kind !== "dictionaryIndex" || needed.get(index) === true);
+    });
+    return found;
+}
+
 /**
  * Columns of inputs whose longest text the planner wants to know: keys, and what joins carry for the result. Small
  * inputs are not worth it.
  */
 export function wantedTexts(root: LogicalNode, sink: SinkKind, policy: Policy): Map<InputInfo, number[]> {
     const wanted = new Map<InputInfo, Set<number>>();
-    const visit = (node: LogicalNode, columns: Iterable<number>): void => {
-        if (node.kind === "join") {
-            const needed = [...columns];
-            for (const side of ["left", "right"] as const) {
-                const keys = node.keys.map((key) => key[side].column);
-                visit(node[side], new Set([...keys, ...carriedColumns(node, needed, side)]));
-            }
-        } else if (node.kind === "group") {
-            const isJoined = node.child.kind !== "input";
-            const values = [...columns].flatMap((at) => node.aggregates[at - node.keys.length]?.column ?? []);
-            const keys = node.keys.filter(({ kind }) => kind !== "dictionaryIndex").map(({ column }) => column);
-            visit(node.child, new Set([...keys, ...(isJoined ? values : [])].filter((column) => column >= 0)));
-        } else if (!node.input.streamed && node.input.rows >= policy.inlineTextRowsMin) {
-            const { input } = node;
-            for (const column of columns) {
-                const found = node.columns[column];
-                if (found === undefined || !mayHoldText(found) || !mayBeShort(input, column, found.type, policy))
-                    continue;
-                wanted.set(input, (wanted.get(input) ?? new Set()).add(column));
-            }
+    const add = (node: InputNode, needed: Needed): void => {
+        const { input } = node;
+        if (input.streamed || input.rows < policy.inlineTextRowsMin) return;
+        for (const [column, isCompared] of needed) {
+            const { type } = node.columns[column] as LogicalColumn;
+            const isWanted = isText(type) || (isCompared && type.layout === "dictionary" && type.children.some(isText));
+            if (!isWanted || !mayBeShort(input, column, type, policy)) continue;
+            wanted.set(input, (wanted.get(input) ?? new Set()).add(column));
         }
     };
-    visit(root, sink === "count" ? [] : root.columns.keys());
-    return new Map([...wanted].map(([input, columns]) => [input, [...columns]]));
+    const visit = (node: LogicalNode, needed: Needed): void => {
+        if (node.kind === "input") add(node, needed);
+        else if (node.kind === "group") visit(node.child, neededOfGroups(node, needed));
+        else for (const side of ["left", "right"] as const) visit(node[side], neededOfSide(node, needed, side));
+    };
+    visit(root, new Map(sink === "count" ? [] : root.columns.map((_, column) => [column, false])));
+    return new Map([...wanted].map(([input, columns]) => [input, [...columns].sort((a, b) => a - b)]));
 }

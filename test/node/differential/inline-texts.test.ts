@@ -99,7 +99,7 @@ function joinCaseOf(random: Random): JoinCase {
         const isBinary = random.chance(0.25);
         const bytesMax = random.pick(longest);
         const domain = words(random, bytesMax, k === 0 ? 60 : 3);
-        const types = isBinary ? binaries() : texts();
+        const types: readonly DataType[] = isBinary ? binaries() : texts();
         on.push([`k${k}`, `r${k}`]);
         for (const side of [0, 1] as const) {
             // One side may have shorter texts than the other: both must agree on what a key takes.
@@ -132,7 +132,7 @@ function groupCaseOf(random: Random): GroupCase {
     for (let k = random.pick([1, 1, 2, 3]); k > 0; k--) {
         const isBinary = random.chance(0.25);
         const domain = words(random, random.pick(longest), random.pick([3, 100]));
-        const type = random.pick(isBinary ? binaries() : texts());
+        const type = random.pick<DataType>(isBinary ? binaries() : texts());
         keys.push(`k${k}`);
         const values = drawn(random, isBinary ? asBytes(domain) : domain, rows, random.pick([0, 0, 0.2]));
         columns.push({ name: `k${k}`, type, values });
