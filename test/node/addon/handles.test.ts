@@ -114,8 +114,9 @@ describe("an engine", () => {
         expect(binding.engineMemory(engine).usedBytes).toBeGreaterThan(0);
         binding.closePartitions(partitions);
         binding.closeSource(source);
-        // A stage that starts now finds the budget free: it waits until what was closed has been given back.
-        const again = await binding.openSource(engine, memorySource(1));
+        // A stage that starts now finds the budget free: it waits until what was closed has been given back. One of
+        // few batches is opened by the call itself.
+        const again = await binding.openSource(engine, memorySource(100, 100));
         expect(binding.engineMemory(engine)).toMatchObject({ usedBytes: 0, limitBytes: 1 << 30 });
         expect(binding.engineMemory(engine).peakBytes).toBeGreaterThan(0);
         binding.closeSource(again);
