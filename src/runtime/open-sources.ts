@@ -16,10 +16,11 @@ const batchesMin = 256;
  */
 const smallBytesMax = 64 * 1024;
 
-/** Is it worth keeping open, and does that keep no more than references? */
-function staysOpen({ batches, dictionaries, files }: SourceLayout): boolean {
+/** Is it worth keeping open, and does that keep no more than references? `small`: also for being small. */
+function staysOpen({ batches, dictionaries, files }: SourceLayout, small: boolean): boolean {
     if (files !== null || dictionaries.length > 0) return false;
     if (batches.length >= batchesMin) return true;
+    if (!small) return false;
     const kept = new Set<ArrayBufferLike>();
     for (const { memory } of batches) for (const view of memory) if (view !== null) kept.add(view.buffer);
     let bytes = 0;
@@ -38,10 +39,13 @@ export class OpenSources {
     /** So many are looked through for those that are gone. */
     #lookAt = 64;
 
-    /** Opens a source, which is closed at the end of the job unless it is a whole relation's and stays open. */
-    public async open(job: Job, layout: SourceLayout, isWhole: boolean): Promise<SourceHandle> {
+    /**
+     * Opens a source, which is closed at the end of the job unless it is a whole relation's and stays open. `small`:
+     * one of few rows does; queries on a GPU leave memory with it, and would not be faster.
+     */
+    public async open(job: Job, layout: SourceLayout, isWhole: boolean, small = true): Promise<SourceHandle> {
         const { binding, engine } = job;
-        if (!isWhole || !staysOpen(layout)) {
+        if (!isWhole || !staysOpen(layout, small)) {
             const source = await binding.openSource(engine, layout);
             job.onEnd(() => binding.closeSource(source));
             return source;

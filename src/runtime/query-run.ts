@@ -205,7 +205,8 @@ export class QueryRun {
         const layout = linkedLayout(input, input.source.layout, links);
         const wanted = rowsMax === undefined ? layout : firstRowsOf(layout, rowsMax);
         const isWhole = wanted === input.source.layout;
-        sources.set(input, await this.query.runner.sources.open(job, wanted, isWhole));
+        const { runner, debug, node } = this.query;
+        sources.set(input, await runner.sources.open(job, wanted, isWhole, !runner.device.isLikely(debug, node)));
     }
 
     /**

@@ -260,7 +260,7 @@ Napi::Value group_pipeline_call(const Napi::CallbackInfo& info) {
     const auto use = std::make_shared<PipelineUse>(info);
     const PartitionPlan partition = decode_partition(info[4], "partitionSpec");
     const GroupBySpec spec = decode_group_by(info[5]);
-    check_columns(partition.columns, use->outputs);
+    check_pipeline_columns(partition.columns, use->outputs);
     check_fields(spec, partition.spec);
     const StageSink sink(get_handle<SinkHandle>(info[6]));
     use->begin();

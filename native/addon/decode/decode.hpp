@@ -58,6 +58,7 @@ void check_join_sides(const PartitionSpec& build, const RowLayout& build_layout,
 bool same_key_area(const RowLayout& build, const RowLayout& probe);
 void check_array_join(const PartitionSpec& build, const PartitionSpec& probe, const ArrayJoinSpec& spec);
 // Joins and outputs against the build sides and the source. Returns the types of the outputs.
+void check_pipeline_columns(const std::vector<TypePtr>& planned, const std::vector<TypePtr>& actual);
 std::vector<TypePtr> check_pipeline(const PipelinePlan& plan, const std::vector<const RowLayout*>& builds);
 void check_fields(const GroupBySpec& spec, const PartitionSpec& partition);
 // The plan's idea of the columns against what the source has.

@@ -41,8 +41,9 @@ test.each([
     }
     // Which join the planner takes is up to it.
     const stage = (name: string) => record.stages.find((one) => one.name === name);
-    expect(stage("join")).toMatchObject({ algorithm: expect.stringMatching(/join, inner$/) as string });
-    expect(stage("group")?.ms).toBeGreaterThan(0);
+    const joined = stage("join and group") ?? stage("join");
+    expect(joined).toMatchObject({ algorithm: expect.stringMatching(/hash join|array join/) as string });
+    expect((stage("group") ?? joined)?.ms).toBeGreaterThan(0);
 });
 
 test("numbers that are none are refused", () => {

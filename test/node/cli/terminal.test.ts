@@ -93,8 +93,9 @@ describe("what a terminal would obey is escaped", () => {
         expect((await join("--on", "k", "--output", output)).code).toBe(0);
         expectClean(await join("--on", "k", "--output", output), 1);
         const folder = sandbox.path(`${path}.folder`);
-        expectClean(await command(["generate", "tpch", folder, "--scale", "0.001", ...engine()]), 0);
-        expectClean(await command(["generate", "tpch", folder, "--scale", "0.001", ...engine()]), 1);
+        const generate = ["generate", "tpch", folder, "--tables", "orders,lineitem", "--scale", "0.001"];
+        expectClean(await command([...generate, ...engine()]), 0);
+        expectClean(await command([...generate, ...engine()]), 1);
         expect(readdirSync(folder).sort()).toEqual(["lineitem.arrow", "orders.arrow"]);
         const profile = sandbox.path(`${path}.profile`);
         writeFileSync(profile, "");
