@@ -96,8 +96,7 @@ export class FakeBinding {
             keptMemory: () => "always",
             checkMemory: () => undefined,
             // Long ones, which stay references.
-            longestTexts: (_job: never, _source: never, columns: number[]) =>
-                Promise.resolve(columns.map(() => 1000)),
+            longestTexts: (_job: never, _source: never, columns: number[]) => Promise.resolve(columns.map(() => 1000)),
             keyStatistics: () =>
                 Promise.resolve({
                     ...{ rows: 1e6, nulls: 0, min: 0n, max: 10n },
