@@ -71,6 +71,19 @@ uint64_t row_bits(const ColumnType& type) {
     return kValidity;
 }
 
+uint64_t fixed_value_bytes(const ColumnType& type) {
+    switch (type.layout) {
+        case Layout::kBool:
+            return 1;
+        case Layout::kFixed:
+            return static_cast<uint64_t>(type.byte_width);
+        case Layout::kDictionary:
+            return sizeof(int32_t);
+        default:
+            return 0;
+    }
+}
+
 void check_row_size(const ColumnType& type, const std::string& column) {
     if (has_empty_union(type)) {
         throw Error(ErrorCode::kUnsupportedType,

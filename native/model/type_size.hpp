@@ -20,6 +20,9 @@ inline constexpr uint64_t kRowBytesMax = uint64_t{1} << 30;
 // at most: validity, values, offsets, and all items of fixed-size lists. Saturates.
 uint64_t row_bits(const ColumnType& type);
 
+// Bytes of a value where each of the type has as many, a bool one of its own; 0 for NULLs, and where they differ.
+uint64_t fixed_value_bytes(const ColumnType& type);
+
 // Throws kUnsupportedType, naming `column` (that which the type is of, or lies in) and the bytes, for a type of which a
 // single row cannot be held, and for unions without members, which no row can have.
 void check_row_size(const ColumnType& type, const std::string& column);

@@ -22,7 +22,7 @@ interface PlannedJoin {
 export interface Pipeline {
     readonly input: InputNode;
     readonly joins: readonly PlannedJoin[];
-    /** Of the logical columns of the last join. */
+    /** Tells where the logical columns of the last join are. */
     readonly column: Places;
     /** May the column be NULL, types of the inputs believed? */
     readonly mayBeNull: (column: number) => boolean;
@@ -241,7 +241,7 @@ export function compilePipeline(
     };
 }
 
-/** Of 1,024 values of 16 bytes with their NULLs (native/cpu/materialize/row_vector.hpp). */
+/** A column of a vector takes as much: 1,024 values of 16 bytes and NULL bits (cpu/materialize/row_vector.hpp). */
 const vectorColumnBytes = 17 * 1024;
 
 /** Does it save more than a partition pass over narrow rows costs, where they are not grouped as they come? */

@@ -30,7 +30,7 @@ export interface SourceKeys {
     readonly isKnown: boolean;
 }
 
-/** Of more keys than this, functional dependencies between relations are not looked for: each doubles the work. */
+/** Functional dependencies between relations are looked for among so many keys at most: each doubles the work. */
 const dependenciesOfKeysMax = 8;
 
 /** Expected values that are drawn where `draws` rows have one of `values` each, all equally likely. */

@@ -247,17 +247,26 @@ Napi::Value key_pairs_call(const Napi::CallbackInfo& info) {
     });
 }
 
+// Numbers of columns of a type that fits; `wanted` says which.
+template <class Fits>
+std::vector<int32_t> decode_columns_of(const Napi::Value& value, const Source& source, const char* wanted,
+                                       Fits&& fits) {
+    const auto& types = source.columns();
+    std::vector<int32_t> columns;
+    for (const Field& item : Field(value, "columns").array()) {
+        columns.push_back(item.int32(0, static_cast<int32_t>(types.size()) - 1));
+        if (!fits(*types[static_cast<size_t>(columns.back())])) throw item.error(wanted);
+    }
+    return columns;
+}
+
 Napi::Value longest_texts_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto source = use_source(info[1]);
-    const auto& types = source->source->columns();
-    std::vector<int32_t> columns;
-    for (const Field& item : Field(info[2], "columns").array()) {
-        columns.push_back(item.int32(0, static_cast<int32_t>(types.size()) - 1));
-        const ColumnType& type = *types[static_cast<size_t>(columns.back())];
-        const ColumnType& value = type.layout == Layout::kDictionary ? type.children[0] : type;
-        if (!value.is_bytes()) throw item.error("a column of text or bytes");
-    }
+    const auto is_text = [](const ColumnType& type) {
+        return (type.layout == Layout::kDictionary ? type.children[0] : type).is_bytes();
+    };
+    const auto columns = decode_columns_of(info[2], *source->source, "a column of text or bytes", is_text);
     const int32_t workers = Field(info[3], "workers").int32(1, kWorkersMax);
     return start_stage(info.Env(), job, [=]() -> Encode {
         const std::vector<uint64_t> longest =
@@ -273,14 +282,11 @@ Napi::Value longest_texts_call(const Napi::CallbackInfo& info) {
 Napi::Value sample_values_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto source = use_source(info[1]);
-    const auto& types = source->source->columns();
-    std::vector<int32_t> columns;
-    for (const Field& item : Field(info[2], "columns").array()) {
-        columns.push_back(item.int32(0, static_cast<int32_t>(types.size()) - 1));
-        const ColumnType& type = *types[static_cast<size_t>(columns.back())];
-        const bool fits = type.layout == Layout::kFixed && cuda::can_pack(static_cast<uint32_t>(type.byte_width));
-        if (!fits) throw item.error("a column of values of 1, 2, 4, 8 or 16 bytes");
-    }
+    const auto can_pack = [](const ColumnType& type) {
+        return type.layout == Layout::kFixed && cuda::can_pack(static_cast<uint32_t>(type.byte_width));
+    };
+    const auto columns =
+        decode_columns_of(info[2], *source->source, "a column of values of 1, 2, 4, 8 or 16 bytes", can_pack);
     return start_stage(info.Env(), job, [=]() -> Encode {
         const std::vector<ValueSample> samples =
             sample_values(*source->source, columns, job->engine->budget, job->control);

@@ -25,8 +25,7 @@ constexpr const char* kPartitions = "set of partitions";
 Napi::Value create_partitions(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     PartitionPlan plan = decode_partition(info[1], "spec");
-    const RowLayout layout =
-        RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys, plan.spec.carry_bytes);
+    const RowLayout layout = layout_of(plan);
     auto handle = std::make_unique<PartitionsHandle>(job, std::move(plan.columns));
     handle->rows = std::make_unique<PartitionedRows>(std::move(plan.spec), layout, job->engine->budget,
                                                      job->engine->spill_space, job->control);
@@ -118,8 +117,7 @@ Napi::Value join_streaming_call(const Napi::CallbackInfo& info) {
     const PartitionPlan plan = decode_partition(info[3], "probeSpec");
     const JoinSpec spec = decode_join(info[4]);
     check_columns(plan.columns, probe->source->columns());
-    const RowLayout layout =
-        RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys, plan.spec.carry_bytes);
+    const RowLayout layout = layout_of(plan);
     check_join_sides(build.spec(), build.layout(), plan.spec, layout, spec);
     const StageSink sink(get_handle<SinkHandle>(info[5]));
     build.handle->state = State::kConsumed;
@@ -144,7 +142,7 @@ Napi::Value partition_and_join_call(const Napi::CallbackInfo& info) {
     const PartitionPlan plan = decode_partition(info[4], "probeSpec");
     const JoinSpec spec = decode_join(info[5]);
     check_columns(plan.columns, probe->source->columns());
-    const RowLayout layout = RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys);
+    const RowLayout layout = layout_of(plan);
     check_join_sides(build.rows().spec(), build.rows().layout(), plan.spec, layout, spec);
     const StageSink sink(get_handle<SinkHandle>(info[6]));
     build.handle->state = State::kConsumed;

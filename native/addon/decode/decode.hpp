@@ -38,6 +38,8 @@ struct PartitionPlan {
     std::vector<TypePtr> columns;
     PartitionSpec spec;
 };
+// How rows of the pass lie in memory.
+RowLayout layout_of(const PartitionPlan& plan);
 PartitionPlan decode_partition(const Napi::Value& value, const std::string& name);
 JoinSpec decode_join(const Napi::Value& value);
 JoinSpec decode_join(Fields fields);

@@ -136,6 +136,10 @@ std::vector<KeySpec> decode_keys(const Field& field, const std::vector<TypePtr>&
     return keys;
 }
 
+RowLayout layout_of(const PartitionPlan& plan) {
+    return RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys, plan.spec.carry_bytes);
+}
+
 PartitionPlan decode_partition(const Napi::Value& value, const std::string& name) {
     Fields fields(value, name);
     PartitionPlan plan;

@@ -4,25 +4,9 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "model/type_size.hpp"
 
 namespace spillway {
-
-namespace {
-
-uint32_t fixed_bytes(const ColumnType& type) {
-    switch (type.layout) {
-        case Layout::kNull:
-            return 0;
-        case Layout::kBool:
-            return 1;
-        case Layout::kFixed:
-            return static_cast<uint32_t>(type.byte_width);
-        default:
-            return sizeof(int32_t);  // an offset or an index
-    }
-}
-
-}  // namespace
 
 BatchWriter::BatchWriter(MemoryBudget& budget, BatchSink& sink, int worker)
     : budget_(budget),
@@ -32,8 +16,9 @@ BatchWriter::BatchWriter(MemoryBudget& budget, BatchSink& sink, int worker)
       batch_size_{std::max<int64_t>(sink.batch_size().rows, 1), sink.batch_size().bytes} {}
 
 void BatchWriter::add_column(const TypePtr& type, int64_t expected_rows) {
-    if (type->is_bytes() || type->is_nested()) var_columns_.push_back({builders_.size()});
-    fixed_row_bytes_ += fixed_bytes(*type);
+    const bool varies = type->is_bytes() || type->is_nested();
+    if (varies) var_columns_.push_back({builders_.size()});
+    fixed_row_bytes_ += varies ? sizeof(int32_t) : fixed_value_bytes(*type);
     builders_.emplace_back(type, budget_, std::min(expected_rows, batch_size_.rows));
 }
 

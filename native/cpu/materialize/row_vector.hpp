@@ -12,7 +12,7 @@ namespace spillway {
 // Rows on their way through the joins of a pipeline, named by where their values lie: in the columns of the source, and
 // in the build row that each join found. Values are copied only where something asks for them.
 struct RowVector {
-    // Of a vector: positions of 1,024 rows and the columns gathered from them stay in the L1 and L2 caches.
+    // A vector has no more rows: positions of 1,024 and the columns gathered from them stay in the L1 and L2 caches.
     static constexpr int64_t kRowsMax = 1024;
 
     int64_t rows = 0;

@@ -11,6 +11,7 @@
 #include "cpu/row/inline_text.hpp"
 #include "cpu/row/key_normalizer.hpp"
 #include "cpu/row/strided_copy.hpp"
+#include "model/type_size.hpp"
 
 namespace spillway {
 
@@ -22,18 +23,7 @@ constexpr uint64_t kViewBytes = 16;    // of an entry of a view column
 constexpr uint32_t kInlineBytes = 12;  // that an entry holds itself
 
 uint64_t value_bytes(const ColumnType& type) {
-    switch (type.layout) {
-        case Layout::kNull:
-            return 0;
-        case Layout::kBool:
-            return 1;
-        case Layout::kFixed:
-            return static_cast<uint64_t>(type.byte_width);
-        case Layout::kDictionary:
-            return sizeof(int32_t);
-        default:
-            return kViewBytes;
-    }
+    return type.is_bytes() ? kViewBytes : fixed_value_bytes(type);
 }
 
 // The same column from row `first` on.
@@ -79,21 +69,17 @@ ByteString string_of_row(const RowField& field, const uint8_t* row, uint64_t& ke
     return inline_string(reinterpret_cast<const uint8_t*>(&key_value), field.width);
 }
 
-void set_validity(ColumnView& to, Buffer& bits, int64_t count, auto&& is_valid) {
-    uint8_t* out = bits.data();
-    std::memset(out, 0, static_cast<size_t>(bitmap_bytes(count)));
-    for (int64_t i = 0; i < count; ++i) {
-        out[i >> 3] = static_cast<uint8_t>(out[i >> 3] | (static_cast<uint8_t>(is_valid(i)) << (i & 7)));
-    }
-    to.validity = out;
-    to.validity_bit = 0;
-}
-
 void set_bits(uint8_t* out, int64_t count, auto&& is_set) {
     std::memset(out, 0, static_cast<size_t>(bitmap_bytes(count)));
     for (int64_t i = 0; i < count; ++i) {
         out[i >> 3] = static_cast<uint8_t>(out[i >> 3] | (static_cast<uint8_t>(is_set(i)) << (i & 7)));
     }
+}
+
+void set_validity(ColumnView& to, Buffer& bits, int64_t count, auto&& is_valid) {
+    set_bits(bits.data(), count, is_valid);
+    to.validity = bits.data();
+    to.validity_bit = 0;
 }
 
 }  // namespace

@@ -143,10 +143,11 @@ void encode_strings(const ColumnView& view, uint32_t width, Encode&& encode) {
         longest = encode(OffsetStrings<int32_t>(view));
     }
     if (longest < width) return;
-    throw Error(ErrorCode::kInternal,
+    throw Error(ErrorCode::kInvalidArgument,
                 "a value of column '" + view.type->name + "' has " + std::to_string(longest) +
                     " bytes, more than the " + std::to_string(width - 1) +
-                    " that its longest one had when the relation was looked at",
+                    " that its longest one had when the relation was looked at; do not write to the memory of a "
+                    "relation while queries read it",
                 {{"reason", "longText"}, {"column", view.type->name}});
 }
 

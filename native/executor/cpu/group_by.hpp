@@ -27,7 +27,8 @@ uint64_t group_partitions(PartitionedRows& rows, const GroupBySpec& spec, BatchS
 
 // Rows that come to each worker in columns, with nothing written in between.
 struct ColumnFeed {
-    // Of the rows, nullable where they may be NULL, their dictionaries loaded. PartitionSpec refers to them by index.
+    // These are the rows' types: nullable where a value may be NULL, dictionaries loaded. PartitionSpec has their
+    // indices.
     std::vector<TypePtr> columns;
     int workers = 1;
     // Adds that worker's rows; their views are those of columns_read(partition). Ends early where stopped().

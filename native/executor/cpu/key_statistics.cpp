@@ -18,8 +18,8 @@ namespace {
 
 // Sample pieces: long enough that reading them is sequential, short enough that clustered keys do not fool the sample.
 constexpr int64_t kPieceRows = 256;
-// Of samples for pairs: where both sides are sorted alike, rows of a piece have their partners in a piece or two of the
-// other side, so that many short pieces tell more than few long ones.
+// Samples for pairs have shorter ones: where both sides are sorted alike, rows of a piece have their partners in a
+// piece or two of the other side, so that many short pieces tell more than few long ones.
 constexpr int64_t kPairPieceRows = 32;
 constexpr int64_t kMorselRows = 65536;
 
@@ -53,7 +53,7 @@ struct Range {
 // slots for all of them from the beginning. A node-based map spent 8 ms on 64 Ki rows.
 class WordCounts {
   public:
-    // Of the word if it was seen: how often, and in which piece last.
+    // It says how often its word was seen, and in which piece last; a count of 0 is a free slot.
     struct Slot {
         uint64_t word = 0;
         uint32_t count = 0;

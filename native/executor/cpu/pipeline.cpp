@@ -141,7 +141,7 @@ class Pipeline::Worker {
         RowEncoder encoder;
         PlacedRows placed;
         std::vector<PartitionRows> by_partition;
-        // Of the vector that is looked up.
+        // What was found for each row of the vector that is looked up.
         const uint8_t* key_rows[RowVector::kRowsMax];
         uint32_t found[RowVector::kRowsMax];
         const ProbeTarget* targets[RowVector::kRowsMax];

@@ -23,7 +23,7 @@ class ResidentTables {
     const ProbeTarget& target(size_t partition) const { return tables_[partition].target; }
     PartitionedRows& rows() const { return build_; }
     const JoinSpec& spec() const { return spec_; }
-    // Of a row by its mixed key or hash.
+    // Tells the partition of a row by its mixed key or hash.
     size_t partition_of(uint64_t word) const;
     // Does no key occur twice?
     bool unique() const;
