@@ -41,14 +41,6 @@ struct Decimal {
     const uint8_t* bytes() const { return reinterpret_cast<const uint8_t*>(words); }
 };
 
-// FloatSum::add() without its branch: column_kernels.cpp.
-void add_exactly(double value, double& sum, double& compensation) {
-    const double total = sum + value;
-    const double added = total - sum;
-    compensation += (sum - (total - added)) + (value - added);
-    sum = total;
-}
-
 }  // namespace
 
 ColumnAccumulators::ColumnAccumulators(const GroupPlan& plan, TableMemory& memory)
@@ -118,9 +110,13 @@ int32_t ColumnAccumulators::null_count_of(const AggregatePlan& aggregate) {
     return index;
 }
 
-bool ColumnAccumulators::reset(uint32_t groups, uint32_t copies, uint64_t bytes_max) {
+void ColumnAccumulators::release() {
     block_.release();
     room_ = 0;
+}
+
+bool ColumnAccumulators::reset(uint32_t groups, uint32_t copies, uint64_t bytes_max) {
+    release();
     uint64_t arrays = 1 + nulls_.size();
     for (const Accumulator& accumulator : accumulators_) arrays += accumulator.fold == Fold::kSumFloat ? 2 : 1;
     const uint64_t words = uint64_t{groups} * copies;

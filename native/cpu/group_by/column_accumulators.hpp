@@ -37,6 +37,7 @@ class ColumnAccumulators {
     // Makes room for `groups` groups (powers of two), all empty. Returns false, without any room, where that would
     // take more than `bytes_max` or than memory has.
     bool reset(uint32_t groups, uint32_t copies, uint64_t bytes_max);
+    void release();  // gives the memory back: no room
     uint32_t room() const { return room_; }
     uint32_t copies() const { return 1u << copy_bits_; }
     // count <= kRowsMax rows. places[i]: group of row i times copies(), plus any copy; nullptr: place 0.

@@ -14,7 +14,6 @@ constexpr uint32_t kFirstGroups = 64;
 // Places of an array that stay in the L1 cache: few groups have copies up to that many.
 constexpr uint32_t kCopiedPlaces = 512;
 constexpr uint32_t kCopiesMax = 8;
-constexpr uint64_t kMemoryShare = 2;  // of the table's memory that is not used yet: arrays may take so much
 
 uint32_t copies_for(uint32_t groups) {
     return std::clamp<uint32_t>(kCopiedPlaces / groups, 1, kCopiesMax);
@@ -47,7 +46,7 @@ ColumnAggregator::ColumnAggregator(const GroupPlan& plan, const std::vector<int3
     }
     row_numbers_.resize(RowBlock::kRowsMax);
     const bool single = mode_ == Mode::kSingle;
-    const uint64_t bytes_max = groups.table().memory().left() / kMemoryShare;
+    const uint64_t bytes_max = groups.table().memory().left_for_arrays();
     const uint32_t room = single ? 1 : kFirstGroups;
     if (!accumulators_.reset(room, single ? 1 : copies_for(room), bytes_max)) mode_ = Mode::kRecords;
 }
@@ -149,12 +148,12 @@ bool ColumnAggregator::make_room() {
     // Groups that came with this block have nothing in the arrays yet.
     accumulators_.flush({numbers_.records(), accumulators_.room()});
     const uint32_t room = std::bit_ceil(numbers_.count());
-    return accumulators_.reset(room, copies_for(room), groups_.table().memory().left() / kMemoryShare);
+    return accumulators_.reset(room, copies_for(room), groups_.table().memory().left_for_arrays());
 }
 
 void ColumnAggregator::leave_arrays() {
     accumulators_.flush({numbers_.records(), std::min(numbers_.count(), accumulators_.room())});
-    accumulators_.reset(0, 1, 0);
+    accumulators_.release();
     numbers_.release();
     mode_ = Mode::kRecords;
 }

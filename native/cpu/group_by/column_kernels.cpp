@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstring>
 
+#include "cpu/group_by/aggregate_state.hpp"
+
 // The loops are written once, in lanes that a compiler turns into the vector instructions of the function they are
 // inlined into; the target attributes below say which these may be. Nothing else in this file may have them.
 #define SPILLWAY_INLINE [[gnu::always_inline]] inline
@@ -82,15 +84,6 @@ SPILLWAY_INLINE WordExtremes extremes(const uint8_t* words, int64_t count) {
         most[0] = most[lane] > most[0] ? most[lane] : most[0];
     }
     return {static_cast<uint64_t>(least[0]), static_cast<uint64_t>(most[0])};
-}
-
-// The rounding error of an addition is exact whichever operand is larger (D. E. Knuth, "The Art of Computer
-// Programming", volume 2, 4.2.2), without the comparison of FloatSum::add().
-SPILLWAY_INLINE void add_exactly(double value, double& sum, double& compensation) {
-    const double total = sum + value;
-    const double added = total - sum;
-    compensation += (sum - (total - added)) + (value - added);
-    sum = total;
 }
 
 SPILLWAY_INLINE CompensatedSum sum_of_doubles(const uint8_t* doubles, int64_t count) {

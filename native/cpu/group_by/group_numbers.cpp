@@ -8,7 +8,6 @@ namespace {
 constexpr uint32_t kFirstRoom = 128;
 // At most a quarter full, so that most keys are found at the first slot, and half where the cache is more precious.
 constexpr uint32_t kSparseRoom = 2048;
-constexpr uint64_t kMemoryShare = 2;  // of the table's memory that is not used yet
 
 }  // namespace
 
@@ -69,7 +68,7 @@ bool GroupNumbers::grow() {
     const uint64_t capacity = uint64_t{room} * (room <= kSparseRoom ? 4 : 2);
     const uint64_t bytes = capacity * sizeof(Slot) + room * sizeof(uint8_t*);
     TableMemory& memory = table_.memory();
-    if (bytes > memory.left() / kMemoryShare) return false;
+    if (bytes > memory.left_for_arrays()) return false;
     try {
         TableBlock new_records(memory, room * sizeof(uint8_t*));
         TableBlock new_slots(memory, capacity * sizeof(Slot));

@@ -25,6 +25,8 @@ class TableMemory {
     uint64_t limit() const { return limit_; }
     uint64_t used() const { return used_; }
     uint64_t left() const { return limit_ > used_ ? limit_ - used_ : 0; }
+    // What numbers of groups, and arrays of their states, may take of it: the rest is for records.
+    uint64_t left_for_arrays() const { return left() / 2; }
     uint64_t wanted() const { return wanted_; }  // bytes that would have been in use when TableFull was thrown
     // Counts bytes that a later step will need, so that it cannot fail then.
     void charge(uint64_t bytes);

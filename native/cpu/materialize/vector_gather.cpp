@@ -17,7 +17,7 @@ namespace spillway {
 
 namespace {
 
-constexpr const char* kPurpose = "vectors of a pipeline";
+constexpr const char* kVectorPurpose = "vectors of a pipeline";
 constexpr int32_t kWidthMax = 64;
 constexpr uint64_t kViewBytes = 16;    // of an entry of a view column
 constexpr uint32_t kInlineBytes = 12;  // that an entry holds itself
@@ -99,8 +99,8 @@ VectorGather::VectorGather(std::vector<VectorColumn> columns, MemoryBudget& budg
         SPILLWAY_CHECK(takes(type));
         Scratch& scratch = scratch_[c];
         const auto rows = static_cast<uint64_t>(RowVector::kRowsMax);
-        scratch.values = Buffer::allocate(budget, std::max<uint64_t>(rows * value_bytes(type), 1), kPurpose);
-        scratch.validity = Buffer::allocate(budget, rows / 8, kPurpose);
+        scratch.values = Buffer::allocate(budget, std::max<uint64_t>(rows * value_bytes(type), 1), kVectorPurpose);
+        scratch.validity = Buffer::allocate(budget, rows / 8, kVectorPurpose);
         if (!type.is_bytes()) continue;
         scratch.text = type;
         scratch.text.layout = Layout::kView;

@@ -12,7 +12,7 @@ namespace spillway {
 
 namespace {
 
-constexpr int64_t kMorselRows = 65536;
+constexpr int64_t kTextMorselRows = 65536;
 
 uint64_t longest_of(const Dictionary& dictionary) {
     uint64_t longest = 0;
@@ -44,10 +44,10 @@ std::vector<uint64_t> longest_texts(Source& source, const std::vector<int32_t>& 
         if (type.layout == Layout::kDictionary) longest[c] = longest_of(*type.dictionary);
     }
     if (plain.empty() || source.rows() == 0) return longest;
-    MorselQueue queue(source, kMorselRows);
+    MorselQueue queue(source, kTextMorselRows);
     std::mutex mutex;
     parallel_run(
-        workers_for(workers, source, kMorselRows),
+        workers_for(workers, source, kTextMorselRows),
         [&](int) {
             std::vector<uint64_t> own(plain.size(), 0);
             SourceReader reader(source, plain, budget, control);
