@@ -82,7 +82,7 @@ function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput, com
         memory: { inputBytes: cursors, tableBytes, outputBytes: draft.outputBytes(widths, output) },
         build,
         probe,
-        spec: describeJoin(draft, join, false, tableBytes, second),
+        spec: describeJoin(draft, join, false, tableBytes, { secondRadixBits: second }),
         output
     });
 }

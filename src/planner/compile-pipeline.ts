@@ -49,11 +49,29 @@ function sidesOf(draft: PlanDraft, node: JoinNode, needed: readonly number[]): J
     return isByRow(other) ? other : undefined;
 }
 
-/** Bytes of the tables and of the rows in them, at most. */
-function residentBytes(draft: PlanDraft, { build, buildRows, buildBytes }: JoinPlan): number {
+/** native/cpu/hash_join/perfect_table.hpp: a head and a bit. */
+const perfectValueBytes = 4 + 1 / 8;
+
+/**
+ * Values of one integer key that a perfect table may be spread over: as many as take no more memory than a hash table,
+ * or more where memory is plenty and many rows are looked up.
+ */
+function perfectValues(draft: PlanDraft, { build, buildRows }: JoinPlan, rows: number): number | undefined {
+    const { policy, budgetBytes } = draft.request;
+    const [key, ...others] = build.keys;
+    if (key?.kind !== "integer" || others.length > 0 || build.nullKeys === "equal") return undefined;
+    const sparse = Math.min(rows * policy.perfectValuesPerLookup, (budgetBytes * policy.readShare) / perfectValueBytes);
+    return Math.ceil(Math.max((buildRows * policy.slotBytesPerRow) / perfectValueBytes, sparse));
+}
+
+/** Bytes of the tables and of the rows in them, at most; `rows` are looked up. */
+function residentBytes(draft: PlanDraft, join: JoinPlan, rows: number): number {
+    const { build, buildRows, buildBytes } = join;
     const { policy } = draft.request;
     const slack = build.feed.exact ? policy.partitionSlack : policy.partitionSlack * policy.estimateSlack;
-    return (buildBytes + buildRows * policy.slotBytesPerRowMax) * slack;
+    const hashed = buildRows * policy.slotBytesPerRowMax;
+    const perfect = (perfectValues(draft, join, rows) ?? 0) * perfectValueBytes;
+    return (buildBytes + Math.max(hashed, perfect)) * slack;
 }
 
 /** Past tables of that size, is it cheaper to look rows up at random than to partition both sides? */
@@ -124,7 +142,8 @@ export function pipelineOf(draft: PlanDraft, node: LogicalNode, needed: readonly
     if (!limits.streaming || !isAllowed || debug.scheme !== undefined || node.kind !== "join") return undefined;
     const pipeline = pipelineAt(draft, node, needed);
     if (pipeline === undefined) return undefined;
-    const bytes = sumOf(pipeline.joins.map(({ plan }) => residentBytes(draft, plan)));
+    const { rows } = draft.request.estimator.of(pipeline.input);
+    const bytes = sumOf(pipeline.joins.map(({ plan }) => residentBytes(draft, plan, rows)));
     return bytes <= budgetBytes * policy.tableShare * 2 ? inBestOrder(draft, pipeline) : undefined;
 }
 
@@ -222,9 +241,11 @@ export function compilePipeline(
     const { limits, debug } = draft.request;
     const builds = pipeline.joins.map(({ plan }) => compileBuild(draft, plan, compileNode));
     const spill = debug.forceSpill === true ? 2 : 1; // rows that are read back stand beside their pages
+    const { rows } = draft.request.estimator.of(pipeline.input);
     const joins = pipeline.joins.map((join, place): PipelineJoin => {
-        const tableBytes = Math.ceil(spill * residentBytes(draft, join.plan) + limits.tableBytesMin);
-        const spec = { ...describeJoin(draft, join.plan, true, tableBytes), outputs: [] };
+        const tableBytes = Math.ceil(spill * residentBytes(draft, join.plan, rows) + limits.tableBytesMin);
+        const perfect = { perfectValues: perfectValues(draft, join.plan, rows) };
+        const spec = { ...describeJoin(draft, join.plan, true, tableBytes, perfect), outputs: [] };
         return { ...keysOf(join), build: builds[place] as number, spec };
     });
     const outputs = needed.map(pipeline.column);

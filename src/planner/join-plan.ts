@@ -76,17 +76,22 @@ export function planJoinFrom(draft: PlanDraft, node: JoinNode, needed: readonly 
     return { node, needed, sides, build, probe, buildRows, buildBytes, ...tables };
 }
 
-/** Tables of the build side, and the widest range of keys that perfect ones have room for. */
+/**
+ * Tables of the build side, and the widest range of keys that perfect ones have room for. `values`: so many, where the
+ * engine may find out by itself whether the keys are such.
+ */
 export function hashingScheme(
     draft: PlanDraft,
     join: JoinPlan,
-    streaming: boolean
+    streaming: boolean,
+    values?: number
 ): { scheme: HashingScheme; range: number } {
     const { policy, debug, estimator } = draft.request;
     const child = join.node[join.sides.build];
     const statistics = estimator.statisticsOf(child, sideKeys(join.node, join.sides.build));
-    const rangeMax = Math.ceil(join.buildRows * policy.perfectSlotsPerRow);
+    const rangeMax = values ?? Math.ceil(join.buildRows * policy.perfectSlotsPerRow);
     if (debug.scheme !== undefined) return { scheme: debug.scheme, range: Math.max(rangeMax, 1) };
+    if (statistics === undefined && values !== undefined) return { scheme: "perfect", range: rangeMax };
     if (statistics === undefined || join.buildRows === 0) return { scheme: "linearProbing", range: 0 };
     // One table over all keys: partitions of hashed keys are each spread over the whole range. The sample's range is
     // a lower bound; the engine looks at the true one and falls back to linear probing.
@@ -115,16 +120,19 @@ function outputs(join: JoinPlan): JoinOutput[] {
     });
 }
 
-/** What the engine is told of the join. `streaming`: its tables stay while probe rows pass. */
+/**
+ * What the engine is told of the join. `streaming`: its tables stay while probe rows pass. `perfectValues`: what
+ * hashingScheme() is told.
+ */
 export function describeJoin(
     draft: PlanDraft,
     join: JoinPlan,
     streaming: boolean,
     tableBytes: number,
-    secondRadixBits = 0
+    { secondRadixBits = 0, perfectValues }: { secondRadixBits?: number; perfectValues?: number | undefined } = {}
 ): JoinDescription {
     const { limits, policy, debug } = draft.request;
-    const { scheme, range } = hashingScheme(draft, join, streaming);
+    const { scheme, range } = hashingScheme(draft, join, streaming, perfectValues);
     const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = join.sides;
     return {
         emit,

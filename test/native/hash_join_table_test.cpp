@@ -141,6 +141,45 @@ TEST(hash_join_perfect_table_takes_no_more_memory_than_linear_probing) {
     EXPECT(budget.peak() <= 8192);
 }
 
+TEST(hash_join_perfect_table_finds_words_in_dense_and_sparse_ranges_with_any_number_of_workers) {
+    const RowLayout layout = one_key_layout();
+    for (const uint64_t stride : {1, 3, 5, 400}) {
+        for (const uint64_t equal : {0, 1, 5000}) {
+            std::vector<uint64_t> keys;
+            for (uint64_t i = 0; i < 40'000; ++i) keys.push_back(i * stride - 70'000);
+            for (uint64_t i = 0; i < equal; ++i) keys.push_back(keys[i * 3]);
+            const WordRows rows(keys, 1000);
+            const BuildRows build(rows.spans, layout);
+            std::map<uint64_t, uint64_t> counts;
+            for (uint64_t key : keys) ++counts[key];
+            std::vector<uint64_t> probes = {0, ~0ULL, 1ULL << 63, (1ULL << 63) - 1, keys.front() - 1, keys.back() + 1};
+            for (uint64_t key = keys.front() - 10; probes.size() < 1024; key += 7) probes.push_back(key);
+            for (const int workers : {1, 4}) {
+                MemoryBudget budget(256 << 20);
+                const PerfectTable table(build, layout, *key_range(build), budget, workers);
+                EXPECT_EQ(table.unique(), equal == 0);
+                std::vector<int32_t> positions(probes.size());
+                std::vector<uint32_t> numbers(probes.size());
+                const auto* words = reinterpret_cast<const uint8_t*>(probes.data());
+                const int64_t found = table.find_words(words, 1024, positions.data(), numbers.data());
+                int64_t next = 0;
+                for (size_t i = 0; i < probes.size(); ++i) {
+                    const auto known = counts.find(probes[i]);
+                    if (known == counts.end()) continue;
+                    EXPECT(next < found && positions[static_cast<size_t>(next)] == static_cast<int32_t>(i));
+                    uint64_t rows_of_key = 0;
+                    for (uint32_t n = numbers[static_cast<size_t>(next++)]; n != kNoRow; n = table.next_equal(n)) {
+                        EXPECT_EQ(unmix64(first_word(build.row(n))), probes[i]);
+                        ++rows_of_key;
+                    }
+                    EXPECT_EQ(rows_of_key, known->second);
+                }
+                EXPECT_EQ(next, found);
+            }
+        }
+    }
+}
+
 TEST(hash_join_table_stays_within_its_stated_bytes) {
     std::vector<uint64_t> keys;
     for (uint64_t i = 0; i < 5000; ++i) keys.push_back(i % 1000);

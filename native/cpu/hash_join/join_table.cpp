@@ -28,7 +28,7 @@ std::unique_ptr<JoinTable> JoinTable::build(HashingScheme scheme, TableUse use, 
         const auto range = key_range(rows);
         // Never more memory than linear probing of the same rows, which is what was reserved.
         const uint64_t reserved = bytes_for(HashingScheme::kLinearProbing, use, rows.layout(), rows.rows(), 0, room);
-        const bool affordable = range && block_capacity((range->span + 1) * sizeof(uint32_t)) <= reserved;
+        const bool affordable = range && PerfectTable::bytes_for(range->span + 1) <= reserved;
         if (affordable && range->span < range_max) {
             return std::make_unique<PerfectTable>(rows, probe_layout, *range, budget);
         }

@@ -2,8 +2,10 @@
 #include "executor/cpu/pipeline.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
+#include "cpu/materialize/vector_keys.hpp"
 #include "cpu/row/placed_rows.hpp"
 #include "cpu/row/row_encoder.hpp"
 #include "executor/cpu/morsel_reader.hpp"
@@ -17,6 +19,7 @@ struct Pipeline::Join {
     const JoinSpec* spec = nullptr;
     bool counted = false;  // the last one, and its matches need not be named
     bool unique = false;   // a row has one partner at most
+    bool read = false;     // somebody reads columns of the build rows that are found
 };
 
 Pipeline::Pipeline(const std::vector<PartitionedRows*>& builds, Source& source, const PipelineSpec& spec, bool counting,
@@ -64,7 +67,8 @@ VectorColumn Pipeline::resolve(const PipelineColumn& column) {
         resolved.type = source_.columns()[static_cast<size_t>(column.column)];
         return resolved;
     }
-    const Join& join = *joins_[static_cast<size_t>(column.join)];
+    Join& join = *joins_[static_cast<size_t>(column.join)];
+    join.read = true;
     resolved.layout = &join.tables->rows().layout();
     resolved.field = &resolved.layout->fields[static_cast<size_t>(column.column)];
     resolved.type = resolved.field->type;
@@ -116,6 +120,10 @@ class Pipeline::Worker {
     struct Step {
         Step(Join& of, size_t number, MemoryBudget& budget)
             : join(of), keys(of.key_columns, budget), encoder(of.layout, columns_of(of), budget), builds(number + 1) {
+            if (of.tables->perfect() != nullptr) words.emplace(of.layout.keys[0], of.key_columns[0], budget);
+            // Where nobody reads rows, none are named, but a partner is there.
+            static constexpr uint8_t kPartner = 0;
+            std::fill_n(matches, RowVector::kRowsMax, &kPartner);
             out.build_rows.resize(number + 1);
             for (size_t k = 0; k <= number; ++k) out.build_rows[k] = builds[k].addresses;
             out.source_rows = source_rows;
@@ -140,6 +148,7 @@ class Pipeline::Worker {
         VectorGather keys;
         RowEncoder encoder;
         PlacedRows placed;
+        std::optional<VectorKeys> words;  // of a perfect table
         std::vector<PartitionRows> by_partition;
         // What was found for each row of the vector that is looked up.
         const uint8_t* key_rows[RowVector::kRowsMax];
@@ -160,13 +169,63 @@ class Pipeline::Worker {
         if (rows.rows == 0) return;
         if (j == steps_.size()) return end_.add(rows, *views_);
         Step& step = *steps_[j];
-        if (look_up(step, rows)) emit(j, rows);
+        if (step.words) {
+            look_up_words(j, rows);
+        } else if (look_up(step, rows)) {
+            emit(j, rows);
+        }
     }
 
     void flush(size_t j) {
         Step& step = *steps_[j];
         push(j + 1, step.out);
         step.out.rows = 0;
+    }
+
+    // The look-up of a perfect table, and what comes of it.
+    void look_up_words(size_t j, const RowVector& rows) {
+        Step& step = *steps_[j];
+        const ResidentTables& tables = *step.join.tables;
+        const PerfectTable& table = *tables.perfect();
+        const uint8_t* words = step.words->read(rows, *views_);
+        uint32_t numbers[RowVector::kRowsMax];
+        const int64_t count = table.find_words(words, step.words->count(), step.positions, numbers);
+        if (step.join.counted) return end_.count(rows_of(step, numbers, count));
+        step.words->to_rows(step.positions, count);
+        const JoinSpec& spec = *step.join.spec;
+        if (step.join.unique && spec.emit == JoinEmit::kPairs && !spec.keep_unmatched_probe) {
+            if (step.join.read) name_matches(step, tables.target(0), numbers, count);
+            step.matched = count;
+            return append(j, rows);
+        }
+        std::fill_n(step.found, rows.rows, kNoRow);
+        std::fill_n(step.targets, rows.rows, &tables.target(0));
+        for (int64_t i = 0; i < count; ++i) step.found[step.positions[i]] = numbers[i];
+        emit(j, rows);
+    }
+
+    static uint64_t rows_of(const Step& step, const uint32_t* numbers, int64_t count) {
+        auto rows = static_cast<uint64_t>(count);
+        if (step.join.unique) return rows;
+        const PerfectTable& table = *step.join.tables->perfect();
+        for (int64_t i = 0; i < count; ++i) {
+            for (uint32_t n = table.next_equal(numbers[i]); n != kNoRow; n = table.next_equal(n)) ++rows;
+        }
+        return rows;
+    }
+
+    static void name_matches(Step& step, const ProbeTarget& target, const uint32_t* numbers, int64_t count) {
+        const uint32_t prefetched = prefetched_bytes(step);
+        for (int64_t i = 0; i < count; ++i) {
+            const uint8_t* row = target.build->row(numbers[i]);
+            step.matches[i] = row;
+            for (uint32_t line = 0; line < prefetched; line += 64) __builtin_prefetch(row + line);
+        }
+    }
+
+    // 1,024 rows of so many lines are in the L2 cache together.
+    static uint32_t prefetched_bytes(const Step& step) {
+        return std::min<uint32_t>(step.join.tables->rows().layout().row_bytes, 256);
     }
 
     // Fills found and targets of the step; false: the rows were counted, and that is all.
@@ -251,8 +310,7 @@ class Pipeline::Worker {
     }
 
     static void emit_unique(Step& step, const RowVector& rows, bool keep_unmatched) {
-        // 1,024 rows of so many lines are in the L2 cache together.
-        const uint32_t prefetched = std::min<uint32_t>(step.join.tables->rows().layout().row_bytes, 256);
+        const uint32_t prefetched = prefetched_bytes(step);
         int64_t matched = 0;
         for (int64_t i = 0; i < rows.rows; ++i) {
             const uint32_t number = step.found[i];
@@ -297,11 +355,12 @@ class Pipeline::Worker {
             const int32_t* positions = step.positions + done;
             for (int64_t i = 0; i < count; ++i) step.source_rows[at + i] = rows.source_row(positions[i]);
             for (size_t k = 0; k < j; ++k) {
+                if (!steps_[k]->join.read) continue;
                 const uint8_t* const* from = rows.build_rows[k];
                 const uint8_t** to = step.builds[k].addresses + at;
                 for (int64_t i = 0; i < count; ++i) to[i] = from[positions[i]];
             }
-            std::copy_n(step.matches + done, count, step.builds[j].addresses + at);
+            if (step.join.read) std::copy_n(step.matches + done, count, step.builds[j].addresses + at);
             step.out.rows += count;
             done += count;
             if (step.out.rows == RowVector::kRowsMax) flush(j);
