@@ -97,6 +97,12 @@ export class PlanRun {
         try {
             for (let at = 0; at < plan.stages.length; at++) {
                 const stage = plan.stages[at] as PlanStage;
+                const fills = tracker.isWatched ? 0 : this.parts.decisions.fillsAtOnce(plan, at);
+                if (fills > 0) {
+                    await this.#fillAtOnce(plan.stages.slice(at, at + fills) as PartitionStage[]);
+                    at += fills - 1;
+                    continue;
+                }
                 const join = this.#joinAtOnce(stage, plan.stages[at + 1]);
                 job.check();
                 tracker.stageBegins(stage);
@@ -210,6 +216,18 @@ export class PlanRun {
             await job.binding.partitionSource(job.handle, live.handle, this.#source(stage.input));
         }
         return (await this.#finishSet(live)).totalRows;
+    }
+
+    async #fillAtOnce(stages: readonly PartitionStage[]): Promise<void> {
+        const { job, tracker } = this.parts;
+        job.check();
+        tracker.stageBegins(stages[0] as PartitionStage);
+        const sets = stages.map(({ set }) => this.#createSet(set));
+        const sources = stages.map(({ input }) => this.#source(input));
+        const handles = sets.map(({ handle }) => handle);
+        const filled = await job.binding.fillPartitions(job.handle, handles, sources);
+        for (const [i, { sizes }] of filled.entries()) (sets[i] as LiveSet).sizes = sizes;
+        tracker.fillsEnd(stages, filled);
     }
 
     /** Runs a producing stage into its output: the query's sink, or the set of a later stage. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Progress } from "../model/progress.js";
-import type { NativeJoined, NativeProgress } from "../native/binding.js";
+import type { NativeFilled, NativeJoined, NativeProgress } from "../native/binding.js";
 import type { Plan, PlanStage } from "../plan/plan.js";
 import { copyReport, type DeviceStageReport, type RunReport, type StageReport } from "./run-report.js";
 
@@ -166,6 +166,18 @@ export class ProgressTracker {
             stageReport(join, { rowsIn, rowsOut, spilledBytes, actualMs: joinMs })
         );
         this.#predictedDoneMs += stage.predictedMs + join.predictedMs;
+        this.#current = undefined;
+    }
+
+    /** Stages from the one that runs on, which each fill a set, have ended in one call. */
+    public fillsEnd(stages: readonly PlanStage[], filled: readonly NativeFilled[]): void {
+        this.#atEnd = this.read();
+        for (const [i, stage] of stages.entries()) {
+            const { sizes, rowsIn, elapsedMs } = filled[i] as NativeFilled;
+            const ran = { rowsIn: rowsIn || stage.rowsIn, rowsOut: sizes.totalRows, spilledBytes: 0 };
+            this.#stages.push(stageReport(stage, { ...ran, actualMs: elapsedMs }));
+            this.#predictedDoneMs += stage.predictedMs;
+        }
         this.#current = undefined;
     }
 

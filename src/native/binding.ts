@@ -223,6 +223,14 @@ export interface NativeFileBlock {
     bodyBytes: number;
 }
 
+/** What `fillPartitions` did for one set. */
+export interface NativeFilled {
+    sizes: NativePartitionSizes;
+    /** Rows that were read, and the time for them. */
+    rowsIn: number;
+    elapsedMs: number;
+}
+
 /** What `partitionAndJoin` did. */
 export interface NativeJoined {
     /** Rows of the result. */
@@ -338,6 +346,8 @@ export interface Binding extends DeviceBinding {
     ): Promise<void>;
     /** Ends the pass: flushes write-combining buffers, returns the true sizes. */
     finishPartitions(job: JobHandle, partitions: PartitionsHandle): Promise<NativePartitionSizes>;
+    /** `partitionSource` and `finishPartitions` for several sets of few rows in one call, one after the other. */
+    fillPartitions(job: JobHandle, sets: PartitionsHandle[], sources: SourceHandle[]): Promise<NativeFilled[]>;
     closePartitions(partitions: PartitionsHandle): void;
 
     /** Joins co-partitions; frees each as it goes. Resolves with the number of result rows. */

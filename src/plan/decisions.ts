@@ -18,6 +18,8 @@ export interface Decisions {
     poolBytesFor(plan: Plan, set: number, resident: ReadonlyMap<number, number>): number;
     /** Are the stage that makes the build side and the join that follows so little work that one call does both? */
     joinsAtOnce(plan: Plan, build: PartitionStage, join: StreamingJoinStage): boolean;
+    /** How many stages from `at` on fill build sides of a pipeline, and are so little work that one call does all. */
+    fillsAtOnce(plan: Plan, at: number): number;
     /** Memory for the tables of a stage; `live`: pages that each of its sets holds or may come to hold. */
     tableBytesFor(plan: Plan, stage: PlanStage, live: ReadonlyMap<number, number>): number;
     /** Partitions of a join in the order of visit; the NULL partition is implied. */

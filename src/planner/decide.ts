@@ -29,6 +29,18 @@ function joinsAtOnce({ inputs }: Plan, build: PartitionStage, join: StreamingJoi
     return left.rows + right.rows <= defaultPolicy.rowsAtOnceMax;
 }
 
+function fillsAtOnce({ inputs, stages }: Plan, at: number): number {
+    let rows = 0;
+    let end = at;
+    for (; stages[end]?.kind === "partition"; end++) {
+        const input = inputs[(stages[end] as PartitionStage).input];
+        rows += input?.exact === true ? input.rows : Infinity;
+        if (rows > defaultPolicy.rowsAtOnceMax) break;
+    }
+    // Sets of other operators are filled one by one.
+    return stages.slice(end).find(({ kind }) => kind !== "partition")?.kind === "pipeline" ? end - at : 0;
+}
+
 /**
  * Memory for tables now that the sets of the stage are known: at least what was planned, and what pages did not take.
  * `live`: pages that each set of the stage holds or may come to hold.
@@ -90,6 +102,7 @@ function probeSplitRows(stage: JoinStage, probe: PartitionSizes): number {
 export const decisions: Decisions = Object.freeze({
     poolBytesFor,
     joinsAtOnce,
+    fillsAtOnce,
     tableBytesFor,
     joinSchedule,
     groupSchedule,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType, KeySpec } from "../model/column-type.js";
-import type {
-    GroupNode,
-    InputInfo,
-    InputNode,
-    JoinKey,
-    JoinNode,
-    LogicalColumn,
-    LogicalNode
+import {
+    inputsOf,
+    type GroupNode,
+    type InputInfo,
+    type InputNode,
+    type JoinKey,
+    type JoinNode,
+    type LogicalColumn,
+    type LogicalNode
 } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
 import type { ValueWidth } from "./estimates.js";
@@ -137,14 +138,15 @@ function neededOfGroups(node: GroupNode, needed: Needed): Needed {
 }
 
 /**
- * Columns of inputs whose longest text the planner wants to know: keys, and what joins carry for the result. Small
- * inputs are not worth it.
+ * Columns of inputs whose longest text the planner wants to know: keys, and what joins carry for the result. Queries of
+ * few rows are not worth it.
  */
 export function wantedTexts(root: LogicalNode, sink: SinkKind, policy: Policy): Map<InputInfo, number[]> {
     const wanted = new Map<InputInfo, Set<number>>();
+    if (inputsOf(root).every(({ rows }) => rows < policy.inlineTextRowsMin)) return new Map();
     const add = (node: InputNode, needed: Needed): void => {
         const { input } = node;
-        if (input.streamed || input.rows < policy.inlineTextRowsMin) return;
+        if (input.streamed) return;
         for (const [column, isCompared] of needed) {
             const { type } = node.columns[column] as LogicalColumn;
             const isWanted = isText(type) || (isCompared && type.layout === "dictionary" && type.children.some(isText));

@@ -211,7 +211,7 @@ export interface Policy {
      */
     readonly inlineTextBytesMax: number;
     readonly inlineTextGrowthMax: number;
-    /** Inputs of fewer rows are not looked at for it. */
+    /** Where no input of a query has so many rows, texts are not looked at for it. */
     readonly inlineTextRowsMin: number;
     /** Group-by: bytes per group beside key and states (slots, chain). */
     readonly groupOverheadBytes: number;

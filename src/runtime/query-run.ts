@@ -133,8 +133,11 @@ export class QueryRun {
     /** Resolves with the number of result rows. */
     public async run(sink: ResultSink): Promise<number> {
         const { runner, kind, report } = this.query;
-        const granted = await this.#plannerWithMemory();
-        const plan = await this.#deviceFor(granted);
+        const { granted, opening } = await this.#plannerWithMemory();
+        // What is known already is planned while sources are opened.
+        const planning = this.#deviceFor(granted);
+        await settleAll<unknown>([planning, opening]);
+        const plan = await planning;
         if (sink instanceof FileSink) sink.prepare(plan);
         const startMs = performance.now();
         const { rows, ran } = (await this.#tryFirst(plan, sink)) ?? (await this.#runPlan(plan, granted, sink));
@@ -157,8 +160,8 @@ export class QueryRun {
         return plan;
     }
 
-    /** A planner with all statistics and the memory it may use; opens the sources. */
-    async #plannerWithMemory(): Promise<Granted> {
+    /** A planner with all statistics and the memory it may use, and the sources that are being opened. */
+    async #plannerWithMemory(): Promise<{ granted: Granted; opening: Promise<void> }> {
         const { job } = this;
         const { runner, node, debug, kind, request: asked } = this.query;
         await runner.starts.wait((cancel) => job.onCancel(cancel));
@@ -170,16 +173,19 @@ export class QueryRun {
             known === undefined ? request : { ...request, statistics: known, ...runner.statistics.found(node) }
         );
         const granted = await this.#admit(planner);
-        await this.#openSources();
-        if (known !== undefined) return granted;
+        const opening = this.#openSources();
+        if (known !== undefined) return { granted, opening };
+        await opening;
         const options = { open: this.#sources, sink: kind };
         const statistics = await runner.statistics.collect(job, node, policy, runner.threads, options);
         job.check();
         const found = runner.statistics.found(node);
-        if (statistics.size === 0 && found.valueSamples.size === 0 && found.textLengths.size === 0) return granted;
+        if (statistics.size === 0 && found.valueSamples.size === 0 && found.textLengths.size === 0) {
+            return { granted, opening };
+        }
         // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
         granted.release();
-        return await this.#admit(new QueryPlanner({ ...request, statistics, ...found }));
+        return { granted: await this.#admit(new QueryPlanner({ ...request, statistics, ...found })), opening };
     }
 
     async #admit(planner: QueryPlanner): Promise<Granted> {

@@ -44,6 +44,7 @@ export class FakeBinding {
         ]);
         const binding = Object.fromEntries(noted) as Binding;
         if (!("partitionAndJoin" in methods)) binding.partitionAndJoin = this.#bothStages(binding);
+        if (!("fillPartitions" in methods)) binding.fillPartitions = this.#allStages(binding);
         return binding;
     }
 
@@ -54,6 +55,18 @@ export class FakeBinding {
             const { totalRows } = await binding.finishPartitions(job, build);
             const rows = await binding.joinStreaming(job, build, ...join);
             return { rows, buildRowsIn: totalRows, buildRows: totalRows, buildMs: 0 };
+        };
+    }
+
+    #allStages(binding: Binding): Binding["fillPartitions"] {
+        return async (job, sets, sources) => {
+            const filled = [];
+            for (const [i, set] of sets.entries()) {
+                await binding.partitionSource(job, set, sources[i]!);
+                const sizes = await binding.finishPartitions(job, set);
+                filled.push({ sizes, rowsIn: sizes.totalRows, elapsedMs: 0 });
+            }
+            return filled;
         };
     }
 

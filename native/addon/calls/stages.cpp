@@ -77,6 +77,56 @@ Napi::Value finish_partitions(const Napi::CallbackInfo& info) {
     });
 }
 
+// What is told of a stage that runs in one call with others.
+struct BuildStage {
+    uint64_t rows_in = 0;
+    uint64_t rows = 0;
+    double elapsed_ms = 0;
+};
+
+// Fills a set and finishes it, as a part of some stage.
+BuildStage fill_and_finish(const Filled& set, Job& job) {
+    const auto begin = std::chrono::steady_clock::now();
+    const uint64_t rows_before = job.control.rows_in.load(std::memory_order_relaxed);
+    set.fill(job, 0);
+    set.handle->partitioner->finish();
+    BuildStage told;
+    told.rows_in = job.control.rows_in.load(std::memory_order_relaxed) - rows_before;
+    told.rows = set.rows().total_rows();
+    told.elapsed_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+    job.control.check();
+    return told;
+}
+
+// Sets of few rows, one after the other: filling each takes less time than another thread and another turn of the event
+// loop.
+Napi::Value fill_partitions(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    if (!info[1].IsArray()) throw field_error("sets", "an array of sets of partitions", info[1]);
+    if (!info[2].IsArray()) throw field_error("sources", "an array of sources", info[2]);
+    const auto handles = info[1].As<Napi::Array>();
+    const auto sources = info[2].As<Napi::Array>();
+    const auto sets = std::make_shared<std::vector<Filled>>();
+    for (uint32_t i = 0; i < handles.Length(); ++i) sets->emplace_back(handles.Get(i), sources.Get(i));
+    return start_stage(info.Env(), job, [job, sets]() -> Encode {
+        const auto told = std::make_shared<std::vector<BuildStage>>();
+        for (const Filled& set : *sets) told->push_back(fill_and_finish(set, *job));
+        return [sets, told](Napi::Env env) -> Napi::Value {
+            auto all = Napi::Array::New(env, sets->size());
+            for (uint32_t i = 0; i < sets->size(); ++i) {
+                const Filled& set = (*sets)[i];
+                set.handle->state = State::kFinished;
+                auto one = Napi::Object::New(env);
+                one.Set("sizes", encode_sizes(env, set.rows()));
+                one.Set("rowsIn", encode_count(env, (*told)[i].rows_in));
+                one.Set("elapsedMs", Napi::Number::New(env, (*told)[i].elapsed_ms));
+                all.Set(i, one);
+            }
+            return all;
+        };
+    });
+}
+
 Napi::Value close_partitions(const Napi::CallbackInfo& info) {
     close_handle<PartitionsHandle>(info[0]);
     return info.Env().Undefined();
@@ -126,13 +176,6 @@ Napi::Value join_streaming_call(const Napi::CallbackInfo& info) {
     });
 }
 
-// What is told of the first of two stages that run in one call.
-struct BuildStage {
-    uint64_t rows_in = 0;
-    uint64_t rows = 0;
-    double elapsed_ms = 0;
-};
-
 // The build side is partitioned by the same call: for few rows, of which either stage takes less time than another
 // thread and another turn of the event loop.
 Napi::Value partition_and_join_call(const Napi::CallbackInfo& info) {
@@ -148,14 +191,7 @@ Napi::Value partition_and_join_call(const Napi::CallbackInfo& info) {
     build.handle->state = State::kConsumed;
     const auto built = std::make_shared<BuildStage>();
     const auto stage = [=](BatchSink& rows) {
-        const auto begin = std::chrono::steady_clock::now();
-        const uint64_t rows_before = job->control.rows_in.load(std::memory_order_relaxed);
-        build.fill(*job, 0);
-        build.handle->partitioner->finish();
-        built->rows_in = job->control.rows_in.load(std::memory_order_relaxed) - rows_before;
-        built->rows = build.rows().total_rows();
-        built->elapsed_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-        job->control.check();
+        *built = fill_and_finish(build, *job);
         return join_streaming(build.rows(), *probe->source, nullptr, plan.spec, spec, rows, job->control);
     };
     return start_sink_stage(info.Env(), job, sink, stage, [built](Napi::Env env, uint64_t rows) -> Napi::Value {
@@ -319,6 +355,7 @@ void export_stage_calls(Napi::Object exports) {
     export_sync<close_partitions>(exports, "closePartitions");
     export_async<join_partitions_call>(exports, "joinPartitions");
     export_async<join_streaming_call>(exports, "joinStreaming");
+    export_async<fill_partitions>(exports, "fillPartitions");
     export_async<partition_and_join_call>(exports, "partitionAndJoin");
     export_async<join_array_call>(exports, "joinArray");
     export_async<join_pipeline_call>(exports, "joinPipeline");

@@ -107,8 +107,9 @@ describe("carried texts", () => {
         ]);
         const long = relation("long", { textBytes: 50 });
         const few = relation("few", { rows: 1000 });
-        const none = join(long, few, { on: "k" });
-        expect([...wantedTexts(none, "batches", defaultPolicy)]).toEqual([]);
+        const names = (of: LogicalNode) => [...wantedTexts(of, "batches", defaultPolicy)].map(([{ name }]) => name);
+        expect(names(join(long, few, { on: "k" }))).toEqual(["few"]);
+        expect(names(join(few, relation("fewer", { rows: 10 }), { on: "k" }))).toEqual([]);
     });
 });
 

@@ -116,3 +116,25 @@ describe("queries that are started at once", () => {
         expect(runtime.memory().host.usedBytes).toBe(0);
     });
 });
+
+describe("small build sides of a pipeline", () => {
+    test("are filled in one call, and reported one by one", async () => {
+        await using runtime = await openRuntime({ device: "cpu", debug: { algorithm: "pipeline" } });
+        const keys = Int32Array.from({ length: 5000 }, (_, i) => i % 50);
+        const fact = runtime.fromTable(tableFromArrays({ a: keys, b: keys.map((key) => key % 7), v: keys }));
+        const dimension = (key: string, rows: number) =>
+            runtime.fromTable(tableFromArrays({ [key]: Int32Array.from({ length: rows }, (_, i) => i) }));
+        const star = fact.join(dimension("a", 40), { on: "a" }).join(dimension("b", 5), { on: "b" });
+        const query = star.groupBy({ keys: ["b"], aggregates: { rows: { count: "*" } } });
+        expect((await query.toTable()).numRows).toBe(5);
+        const { stages } = query.report()!;
+        expect(stages.map(({ name, rowsIn, rowsOut }) => [name, rowsIn, rowsOut])).toEqual([
+            ["partition build", 40, 40],
+            ["partition build", 5, 5],
+            [stages[2]!.name, 5000, 5]
+        ]);
+        const phases = new Set<string>();
+        await query.toTable({ onProgress: ({ phase }) => phases.add(phase) });
+        expect([...phases]).toEqual(expect.arrayContaining(["partition build", "done"]));
+    });
+});
