@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The passes over columns of every instruction set that this processor has, against plain loops.
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -131,6 +132,89 @@ TEST(group_by_kernels_choose_by_validity) {
                     EXPECT_EQ(chosen[static_cast<size_t>(i)], valid ? words[static_cast<size_t>(i)] : 42);
                 }
                 EXPECT_EQ(found, set);
+            }
+        }
+    }
+}
+
+namespace {
+
+// Four columns, each behind an odd address.
+struct Columns {
+    std::vector<std::vector<uint64_t>> words;
+    std::vector<Unaligned> data;
+    const uint8_t* columns[4];
+    template <class Make>
+    Columns(int64_t count, Make make) : words(4, std::vector<uint64_t>(static_cast<size_t>(count))) {
+        for (auto& column : words) {
+            for (uint64_t& word : column) word = make();
+            data.emplace_back(column);
+        }
+        for (size_t lane = 0; lane < 4; ++lane) columns[lane] = data[lane].data();
+    }
+};
+
+std::vector<uint32_t> random_places(int64_t count, uint32_t places, std::mt19937_64& random) {
+    std::vector<uint32_t> result(static_cast<size_t>(count));
+    for (uint32_t& place : result) place = static_cast<uint32_t>(random() % places);
+    return result;
+}
+
+}  // namespace
+
+TEST(group_by_kernels_of_four_columns) {
+    constexpr uint32_t kPlaces = 3;
+    const uint64_t flips[] = {0, ~uint64_t{0}, uint64_t{1} << 63, ~(uint64_t{1} << 63)};
+    std::mt19937_64 random(4);
+    for (const ColumnKernels* kernels : all_kernels()) {
+        for (const int64_t count : kCounts) {
+            const Columns columns(count, [&] { return random(); });
+            const std::vector<uint32_t> places = random_places(count, kPlaces, random);
+            std::vector<uint64_t> sums(4 * kPlaces, 7);
+            std::vector<uint64_t> best(4 * kPlaces, uint64_t{1} << 63);
+            std::vector<uint64_t> expected_sums = sums;
+            std::vector<uint64_t> expected_best = best;
+            for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+                for (size_t lane = 0; lane < 4; ++lane) {
+                    const uint64_t word = columns.words[lane][i];
+                    const size_t at = places[i] * 4 + lane;
+                    expected_sums[at] += word;
+                    const auto flipped = static_cast<int64_t>(word ^ flips[lane]);
+                    if (flipped > static_cast<int64_t>(expected_best[at])) {
+                        expected_best[at] = static_cast<uint64_t>(flipped);
+                    }
+                }
+            }
+            kernels->add_quads(columns.columns, places.data(), count, sums.data());
+            EXPECT(sums == expected_sums);
+            kernels->choose_quads(columns.columns, flips, places.data(), count, best.data());
+            EXPECT(best == expected_best);
+        }
+    }
+}
+
+TEST(group_by_kernels_of_four_columns_of_doubles) {
+    constexpr uint32_t kPlaces = 5;
+    std::mt19937_64 random(5);
+    for (const ColumnKernels* kernels : all_kernels()) {
+        for (const int64_t count : kCounts) {
+            const Columns columns(count, [&] {
+                return std::bit_cast<uint64_t>((random() % 2 == 0 ? 1e16 : 1.0) * static_cast<double>(random() % 1000));
+            });
+            const std::vector<uint32_t> places = random_places(count, kPlaces, random);
+            std::vector<double> sums(8 * kPlaces);
+            std::vector<__int128> exact(4 * kPlaces);
+            for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
+                for (size_t lane = 0; lane < 4; ++lane) {
+                    exact[places[i] * 4 + lane] += static_cast<__int128>(std::bit_cast<double>(columns.words[lane][i]));
+                }
+            }
+            kernels->add_double_quads(columns.columns, places.data(), count, sums.data());
+            for (uint32_t place = 0; place < kPlaces; ++place) {
+                for (uint32_t lane = 0; lane < 4; ++lane) {
+                    const double* at = sums.data() + place * 8 + lane;
+                    EXPECT_EQ(at[0] + at[4], static_cast<double>(exact[place * 4 + lane]));
+                }
             }
         }
     }

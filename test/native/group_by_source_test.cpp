@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // group_source() against the oracle: a table per worker, merged at the end.
-#include "support/group_by_trial.hpp"
+#include "support/group_by_inputs.hpp"
 
 namespace spillway::test::grouping {
 
@@ -263,6 +263,52 @@ TEST(group_by_source_table_full) {
         EXPECT(error.code() == ErrorCode::kBudgetTooSmall);
         EXPECT(!error.details().empty() && error.details()[0].first == "reason");
         EXPECT_EQ(error.details()[0].second, std::string("tableFull"));
+    }
+}
+
+// Keys that index an array, and one to nine aggregates that share arrays of four: sums of all kinds, min and max, with
+// NULLs here and there; decimals and integers that leave 64 bits, all along or late.
+TEST(group_by_source_lanes_of_four) {
+    const std::vector<std::pair<Make, AggregateKind>> all = {
+        {Make::kDecimal, AggregateKind::kSum}, {Make::kInt64, AggregateKind::kSum},
+        {Make::kInt32, AggregateKind::kMin},   {Make::kDouble, AggregateKind::kSum},
+        {Make::kDecimal, AggregateKind::kMax}, {Make::kUint64, AggregateKind::kSum},
+        {Make::kFloat, AggregateKind::kMean},  {Make::kUint64, AggregateKind::kMin},
+        {Make::kDouble, AggregateKind::kMax},  {Make::kDate, AggregateKind::kMin},
+        {Make::kInt8, AggregateKind::kSum},    {Make::kBool, AggregateKind::kSum},
+        {Make::kDouble, AggregateKind::kMean}, {Make::kUint16, AggregateKind::kMax},
+        {Make::kDecimal, AggregateKind::kMin}};
+    Random random(21);
+    for (size_t count = 1; count <= 9; ++count) {
+        for (const double nulls : {0.0, 0.001, 0.3}) {
+            const size_t rows = 6000;
+            Trial trial;
+            trial.rows = rows;
+            trial.morsel_rows = 1500;
+            trial.workers = 1 + static_cast<int32_t>(random() % 2);
+            trial.keys = {0, 1};
+            trial.columns.push_back(random_column(Make::kInt8, rows, 1 + random() % 7, 0, random));
+            trial.columns.push_back(random_column(Make::kBool, rows, 2, nulls / 10, random));
+            for (size_t a = 0; a < count; ++a) {
+                const auto& [make, kind] = all[random() % all.size()];
+                InputColumn column = random_column(make, rows, 300, nulls, random);
+                if (make == Make::kDecimal && random() % 2 == 0) {
+                    const size_t wide = random() % rows;  // narrow ones until there
+                    std::vector<Cell> cells = column.cells;
+                    for (size_t i = 0; i < rows; ++i) {
+                        if (cells[i] && i < wide) cells[i] = raw(static_cast<__int128>(random() % 2000) - 1000);
+                    }
+                    column = input_column(column.type, std::move(cells));
+                }
+                trial.aggregates.push_back({kind, static_cast<int32_t>(trial.columns.size())});
+                if (random() % 3 == 0)
+                    trial.aggregates.push_back({AggregateKind::kSum, trial.aggregates.back().column});
+                if (random() % 3 == 0)
+                    trial.aggregates.push_back({AggregateKind::kAny, trial.aggregates.back().column});
+                trial.columns.push_back(std::move(column));
+            }
+            run_source(trial);
+        }
     }
 }
 

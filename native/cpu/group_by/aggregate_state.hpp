@@ -45,9 +45,11 @@ struct FloatSum {
 
 // FloatSum::add() without its branch: the rounding error of an addition is exact whichever operand is larger (D. E.
 // Knuth, "The Art of Computer Programming", volume 2, 4.2.2). Always inlined, into code for some processors too.
-[[gnu::always_inline]] inline void add_exactly(double value, double& sum, double& compensation) {
-    const double total = sum + value;
-    const double added = total - sum;
+// Number: double, or a vector of them.
+template <class Number>
+[[gnu::always_inline]] inline void add_exactly(const Number& value, Number& sum, Number& compensation) {
+    const Number total = sum + value;
+    const Number added = total - sum;
     compensation += (sum - (total - added)) + (value - added);
     sum = total;
 }

@@ -36,6 +36,13 @@ struct ColumnKernels {
     DecimalSum64 (*sum_decimals)(const uint8_t* decimals, int64_t count);
     // As sum_decimals(), and the low words of the decimals to `low`.
     DecimalSum64 (*narrow_decimals)(const uint8_t* decimals, int64_t count, uint64_t* low);
+    // Rows of four columns of words into places of four words each, lane by lane: into[4 * places[i] + lane].
+    void (*add_quads)(const uint8_t* const* columns, const uint32_t* places, int64_t count, uint64_t* into);
+    // The greater one, as signed words, of what is there and the value with the bits of `flips` inverted.
+    void (*choose_quads)(const uint8_t* const* columns, const uint64_t* flips, const uint32_t* places, int64_t count,
+                         uint64_t* into);
+    // Compensated sums of doubles: a place has four sums and then their compensations.
+    void (*add_double_quads)(const uint8_t* const* columns, const uint32_t* places, int64_t count, double* into);
     // `words` where the bit is set, `otherwise` where it is not. Returns how many bits are set.
     int64_t (*choose_words)(const uint8_t* words, const uint8_t* bits, int64_t first_bit, int64_t count,
                             uint64_t otherwise, uint64_t* chosen);

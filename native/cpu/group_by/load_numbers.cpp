@@ -49,4 +49,20 @@ void load_numbers(NumberKind kind, const ColumnView& view, int64_t begin, int64_
     }
 }
 
+bool any_null(const ColumnView& view, int64_t begin, int64_t count) {
+    if (view.validity == nullptr) return false;
+    const uint8_t* bits = view.validity;
+    int64_t bit = view.validity_bit + begin;
+    const int64_t end = bit + count;
+    for (; bit < end && bit % 8 != 0; ++bit) {
+        if (!get_bit(bits, bit)) return true;
+    }
+    uint64_t all = ~uint64_t{0};
+    for (; bit + 64 <= end; bit += 64) all &= load<uint64_t>(bits + bit / 8);
+    for (; bit < end; ++bit) {
+        if (!get_bit(bits, bit)) return true;
+    }
+    return all != ~uint64_t{0};
+}
+
 }  // namespace spillway
