@@ -10,6 +10,7 @@ namespace {
 
 // Up to here arrays and the table of numbers stay in the L2 cache.
 constexpr uint32_t kNumberedGroupsMax = 16384;
+static_assert(kNumberedGroupsMax <= KeyArray::kNumbersMax);
 constexpr uint32_t kFirstGroups = 64;
 // Places of an array that stay in the L1 cache: few groups have copies up to that many.
 constexpr uint32_t kCopiedPlaces = 512;
@@ -38,13 +39,14 @@ ColumnAggregator::ColumnAggregator(const GroupPlan& plan, const std::vector<int3
       probe_encoder_(plan.probe_layout, views, budget),
       accumulators_(plan, groups.table().memory()),
       numbers_(groups.table(), kNumberedGroupsMax),
+      key_array_(plan, views, groups.table().memory()),
       mode_(plan.layout.keys.empty() ? Mode::kSingle : Mode::kNumbered),
       block_(std::make_unique<RowBlock>()) {
     if (plan.keeps_fields()) {
         field_encoder_ = std::make_unique<RowEncoder>(plan.layout, views, budget);
         new_rows_ = std::make_unique<RowBlock>();
     }
-    row_numbers_.resize(RowBlock::kRowsMax);
+    places_.resize(RowBlock::kRowsMax);
     const bool single = mode_ == Mode::kSingle;
     const uint64_t bytes_max = groups.table().memory().left_for_arrays();
     const uint32_t room = single ? 1 : kFirstGroups;
@@ -84,13 +86,17 @@ void ColumnAggregator::add_rows(const ColumnRows& rows, int64_t count) {
     }
 }
 
+void ColumnAggregator::take_rows(const ColumnRows& rows, int64_t count) {
+    rows_ = rows;
+    block_->columns = &rows_;
+    block_->count = static_cast<int32_t>(count);
+}
+
 void ColumnAggregator::encode_keys(const ColumnRows& rows, int64_t count) {
     const EncodedRows& encoded = probe_encoder_.encode(*rows.views, rows.begin, count, rows.first_row_number);
     SPILLWAY_CHECK(encoded.rows == count);
-    rows_ = rows;
-    block_->columns = &rows_;
+    take_rows(rows, count);
     block_->encoded = &encoded;
-    block_->count = static_cast<int32_t>(count);
     const uint8_t* row = encoded.data;
     for (int64_t i = 0; i < count; ++i, row += encoded.row_bytes) block_->rows[i] = row;
 }
@@ -114,33 +120,46 @@ void ColumnAggregator::add_single(const ColumnRows& rows, int64_t count) {
 }
 
 void ColumnAggregator::add_block(const ColumnRows& rows, int64_t count) {
-    encode_keys(rows, count);
     if (mode_ == Mode::kNumbered) {
-        if (add_numbered()) return;
+        if (add_numbered(rows, count)) return;
         leave_arrays();
+    } else {
+        encode_keys(rows, count);
     }
     groups_.table().find_or_insert(*block_);
     complete_records();
     update_states(plan_, *block_, groups_.gather(), groups_.table().arena());
 }
 
-// Returns false, with no row added, where there are too many groups for arrays.
-bool ColumnAggregator::add_numbered() {
-    if (!numbers_.find(*block_, row_numbers_.data())) return false;
-    complete_records();
-    if (numbers_.count() > accumulators_.room() && !make_room()) return false;
+// Returns false, with no row added and the keys encoded, where there are too many groups for arrays.
+bool ColumnAggregator::add_numbered(const ColumnRows& rows, int64_t count) {
+    if (!number_rows(rows, count)) return false;
     const ColumnAccumulators::Groups groups = numbered_groups();
-    if (!accumulators_.others().empty()) {
-        for (int32_t i = 0; i < block_->count; ++i) block_->records[i] = groups.records[row_numbers_[i]];
-        block_->one_group = groups.count == 1;
-    }
-    const uint32_t copies = accumulators_.copies();
-    for (int32_t i = 0; i < block_->count; ++i) {
-        row_numbers_[i] = row_numbers_[i] * copies + (static_cast<uint32_t>(i) & (copies - 1));
-    }
-    accumulators_.add(rows_, block_->count, row_numbers_.data(), groups);
+    accumulators_.add(rows_, count, places_.data(), groups);
     if (accumulators_.others().empty()) return true;
+    const auto copy_bits = std::countr_zero(accumulators_.copies());
+    for (int64_t i = 0; i < count; ++i) block_->records[i] = groups.records[places_[i] >> copy_bits];
+    block_->one_group = groups.count == 1;
     update_states(plan_, accumulators_.others(), *block_, groups_.gather(), groups_.table().arena());
+    return true;
+}
+
+// Finds the places of the rows.
+bool ColumnAggregator::number_rows(const ColumnRows& rows, int64_t count) {
+    if (key_array_.find(rows, count, accumulators_.copies(), places_.data())) {
+        take_rows(rows, count);
+        return true;
+    }
+    encode_keys(rows, count);
+    if (!numbers_.find(*block_, places_.data())) return false;
+    complete_records();
+    key_array_.learn(places_.data());
+    if (numbers_.count() > accumulators_.room() && !make_room()) return false;
+    const uint32_t copies = accumulators_.copies();
+    const auto copy_bits = std::countr_zero(copies);
+    for (int64_t i = 0; i < count; ++i) {
+        places_[i] = (places_[i] << copy_bits) | (static_cast<uint32_t>(i) & (copies - 1));
+    }
     return true;
 }
 
@@ -155,6 +174,7 @@ void ColumnAggregator::leave_arrays() {
     accumulators_.flush({numbers_.records(), std::min(numbers_.count(), accumulators_.room())});
     accumulators_.release();
     numbers_.release();
+    key_array_.release();
     mode_ = Mode::kRecords;
 }
 
