@@ -138,6 +138,7 @@ class ColumnAccumulators {
     void add_line(const Rows& rows, const Line& line);
     static void fold_lane(const Rows& rows, const Line& line, const uint8_t* words, uint64_t flip);
     static void clear(Accumulator& accumulator, uint64_t places);
+    static void choose_decimal(const uint8_t* decimal, bool min, uint8_t* record, const AggregatePlan& target);
     static void keep_word(const Accumulator& accumulator, const uint64_t* place, uint8_t* record,
                           const AggregatePlan& target);
     void flush(Accumulator& accumulator, const Groups& groups);
