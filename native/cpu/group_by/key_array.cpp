@@ -188,7 +188,6 @@ bool KeyArray::widen(const ColumnRows& rows, int64_t count) {
 }
 
 bool KeyArray::find(const ColumnRows& rows, int64_t count, uint32_t copies, uint32_t* places) {
-    const auto copy_bits = std::countr_zero(copies);
     known_ = 0;
     if (parts_.empty()) return false;
     for (const Part& part : parts_) {
@@ -205,11 +204,16 @@ bool KeyArray::find(const ColumnRows& rows, int64_t count, uint32_t copies, uint
     }
     known_ = count;
     const uint16_t* numbers = this->numbers();
+    const uint32_t* indices = indices_.data();
+    for (int64_t i = 0; i < count; ++i) places[i] = numbers[indices[i]];
+    // Apart from the loads above, which are one after the other, this is done for several rows at once.
+    const auto copy_bits = static_cast<uint32_t>(std::countr_zero(copies));
+    const auto rows_found = static_cast<uint32_t>(count);
     uint32_t missing = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        const uint32_t number = numbers[indices_[i]] - 1u;
+    for (uint32_t i = 0; i < rows_found; ++i) {
+        const uint32_t number = places[i] - 1;
         missing |= number;
-        places[i] = (number << copy_bits) | (static_cast<uint32_t>(i) & (copies - 1));
+        places[i] = number << copy_bits | (i & (copies - 1));
     }
     return (missing >> 31) == 0;
 }
