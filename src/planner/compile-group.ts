@@ -4,6 +4,7 @@ import { clamp } from "../model/sizes.js";
 import { limitOf, type AggregateKind, type GroupNode } from "../plan/logical.js";
 import type { AggregateDescription, GroupDescription, StageOutput } from "../plan/plan.js";
 import { hashMaskText, type CompileNode, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
+import { countedGroups } from "./distinct-groups.js";
 import { compilePipeline, pipelineName, pipelineOf, rowsBehindJoins, type Pipeline } from "./compile-pipeline.js";
 import { fanout } from "./partitioning.js";
 
@@ -20,6 +21,8 @@ const placesMin = 512;
 const keepValues: ReadonlySet<AggregateKind> = new Set(["min", "max", "first", "any"]);
 
 interface GroupPlan {
+    /** Of its stage. */
+    name: string;
     node: GroupNode;
     pass: Omit<SetRequest, "bits" | "spill">;
     /** Wanted result columns. */
@@ -77,6 +80,7 @@ function planGroup(draft: PlanDraft, node: GroupNode, needed: readonly number[])
         if (kind === "countDistinct") pairsBytes = Math.max(pairsBytes, feed.rows * (pairBytes + heap));
     }
     return {
+        name: "group",
         node,
         pass,
         needed,
@@ -170,7 +174,7 @@ function compilePartitioned(
     draft.stages.push({
         kind: "group",
         id: draft.stages.length,
-        name: "group",
+        name: plan.name,
         algorithm: "partitioned group-by",
         rowsIn: pass.feed.rows,
         rowsOut: plan.groups,
@@ -250,6 +254,13 @@ function compileGroupedPipeline(
     });
 }
 
+/** Does it pay to count groups of values instead? The least plan makes sets: those can do with less memory. */
+function countsGroups(draft: PlanDraft, { child }: GroupNode): boolean {
+    const { policy, limits, estimator } = draft.request;
+    const isLeast = limits.tableBytesMin < policy.tableBytesMin;
+    return !isLeast && estimator.givenRows(child) >= policy.countedGroupsRowsMin;
+}
+
 /** Stages of a group-by whose columns `needed` go to `output`. `compileNode`: for what is grouped, if it is a query. */
 export function compileGroup(
     draft: PlanDraft,
@@ -260,6 +271,12 @@ export function compileGroup(
 ): void {
     // The engine writes keys first, then aggregates; a result column that is not needed is left out.
     const ordered = [...needed].sort((a, b) => a - b);
+    const counted = ordered.length > 0 && countsGroups(draft, node) ? countedGroups(node) : undefined;
+    if (counted !== undefined) {
+        const groups = planGroup(draft, counted.count, ordered);
+        compilePartitioned(draft, { ...groups, name: "count distinct values" }, output, ordered, compileNode);
+        return;
+    }
     const plan = planGroup(draft, node, ordered);
     const { keys, values } = neededOf(node, ordered);
     const isCut = limitOf(node.child) !== Infinity;

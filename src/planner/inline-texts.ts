@@ -11,6 +11,7 @@ import {
     type LogicalNode
 } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
+import { countedGroups } from "./distinct-groups.js";
 import type { ValueWidth } from "./estimates.js";
 import type { Policy } from "./policy.js";
 
@@ -156,8 +157,10 @@ export function wantedTexts(root: LogicalNode, sink: SinkKind, policy: Policy): 
     };
     const visit = (node: LogicalNode, needed: Needed): void => {
         if (node.kind === "input") add(node, needed);
-        else if (node.kind === "group") visit(node.child, neededOfGroups(node, needed));
-        else for (const side of ["left", "right"] as const) visit(node[side], neededOfSide(node, needed, side));
+        else if (node.kind === "group") {
+            const groups = countedGroups(node)?.groups;
+            visit(node.child, groups === undefined ? neededOfGroups(node, needed) : neededOfGroups(groups, new Map()));
+        } else for (const side of ["left", "right"] as const) visit(node[side], neededOfSide(node, needed, side));
     };
     visit(root, new Map(sink === "count" ? [] : root.columns.map((_, column) => [column, false])));
     return new Map([...wanted].map(([input, columns]) => [input, [...columns].sort((a, b) => a - b)]));

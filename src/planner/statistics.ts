@@ -11,6 +11,7 @@ import {
     type LogicalNode,
     type Side
 } from "../plan/logical.js";
+import { countedGroups } from "./distinct-groups.js";
 import type { Policy } from "./policy.js";
 
 /** What a sample of key columns showed; the same facts as NativeKeyStatistics. */
@@ -349,8 +350,9 @@ export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStati
             visit(node.left);
             visit(node.right);
         } else if (node.kind === "group") {
-            if (node.keys.length > 0) add(node.child, node.keys, () => policy.sampleRows);
-            visit(node.child);
+            const { child, keys } = countedGroups(node)?.groups ?? node;
+            if (keys.length > 0) add(child, keys, () => policy.sampleRows);
+            visit(child);
         }
     };
     visit(root);

@@ -165,7 +165,6 @@ describe("a group-by", () => {
         expect(kinds(planGroup({ aggregates: { n: { count: "*" } } }))).toEqual(["hashGroup"]);
         expect(kinds(planGroup({ keys: ["k"], hints: { groups: 100 } }))).toEqual(["hashGroup"]);
         expect(kinds(planGroup({ keys: ["k"] }))).toEqual(["partition", "group"]);
-        expect(kinds(planGroup({ aggregates: { n: { countDistinct: "k" } } }))).toEqual(["partition", "group"]);
         expect(kinds(planGroup({ keys: ["k"], hints: { groups: 9 } }, { tableFull: true }))).toEqual([
             "partition",
             "group"
@@ -194,6 +193,7 @@ describe("budgets", () => {
         streaming: join(small, larger, { on: "k" }),
         text: join(text, text, { on: "k", suffix: "_2" }),
         chain: join(join(large, larger, { on: "k" }), small, { on: "k", suffix: "_2" }),
+        distinct: group(text, { aggregates: { n: { countDistinct: "t" } } }),
         group: group(large, { keys: ["k"], aggregates: { s: { sum: "v" }, f: { first: "v" } } }),
         joinGroup: group(join(large, larger, { on: "k" }), { keys: ["v"], aggregates: { n: { count: "*" } } })
     };
