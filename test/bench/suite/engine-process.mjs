@@ -9,8 +9,10 @@ const program = fileURLToPath(new URL("worker.mjs", import.meta.url));
 export class EngineProcess {
     #child;
 
+    /** options: `engine`, and of Spillway's `inputs`: whether its relations are `files` or tables in its `memory`. */
     constructor(options) {
         this.engine = options.engine;
+        this.inputs = options.inputs;
         this.#child = fork(program, [JSON.stringify(options)], { execArgv: ["--expose-gc"] });
     }
 

@@ -10,10 +10,12 @@ export const help = `npm run bench -- --suite [options]
   --text plain         plain, dictionary or both: how generated tables hold text of few values (default: plain)
   --only TEXT          queries whose name contains TEXT; several with --only A --only B
   --engines a,b        spillway, duckdb (default: both)
-  --samples 5          timed runs of each query, after one that is not timed
+  --inputs a,b         where Spillway's relations lie: files, memory (default: both, each against the same DuckDB)
+  --samples 5          timed runs of each query
+  --warmup 3           runs of each before them that do not count
   --threads N          threads of both engines (default: all cores)
-  --quick              scale 0.01, one sample: whether results agree
-  --budget-quarter     Spillway alone, without and with a budget of a quarter of the bytes that a query reads
+  --quick              scale 0.01, one sample and no run before it: whether results agree
+  --budget-quarter     Spillway from files alone, without and with a budget of a quarter of the bytes that a query reads
   --work PATH          where generated tables and spilled rows go, and stay (default: under the temporary folder)
   --machine NAME       name of the folder under docs/results (default: from the CPU)
   --write              write the results of an incomplete run too
@@ -39,6 +41,12 @@ function positive(name, value) {
     throw new Error(`Expected a number above 0 for --${name} but received '${value}'.`);
 }
 
+function wholeNumber(name, value) {
+    const number = Number(value);
+    if (Number.isSafeInteger(number) && number >= 0) return number;
+    throw new Error(`Expected a whole number for --${name} but received '${value}'.`);
+}
+
 /** What the command line asks for; throws where it cannot be meant. */
 export function readOptions(args) {
     const { values } = parseArgs({
@@ -48,7 +56,8 @@ export function readOptions(args) {
             ...{ record: text, "limit-s": text },
             ...{ folder: text, "ssb-folder": text, machine: text, only: { ...text, multiple: true, default: [] } },
             ...{ scale: text, text: { ...text, default: "plain" }, engines: { ...text, default: "spillway,duckdb" } },
-            ...{ samples: text, threads: { ...text, default: String(availableParallelism()) } },
+            ...{ inputs: { ...text, default: "files,memory" }, samples: text, warmup: text },
+            ...{ threads: { ...text, default: String(availableParallelism()) } },
             work: { ...text, default: join(tmpdir(), "spillway-suite") }
         }
     });
@@ -57,14 +66,19 @@ export function readOptions(args) {
     const texts = values.text.split(",").map((variant) => oneOf("text", variant, ["plain", "dictionary"]));
     const engines = values["budget-quarter"] ? ["spillway"] : values.engines.split(",");
     for (const engine of engines) oneOf("engines", engine, ["spillway", "duckdb"]);
+    const inputs = values["budget-quarter"] ? ["files"] : values.inputs.split(",");
+    for (const where of inputs) oneOf("inputs", where, ["files", "memory"]);
+    const warmup = wholeNumber("warmup", values.warmup ?? (quick ? 0 : 3));
     const samples = Math.ceil(positive("samples", values.samples ?? (quick ? 1 : 5)));
     const threads = Math.ceil(positive("threads", values.threads));
-    const whole = !quick && values.only.length === 0 && engines.length === 2 && samples >= 5;
+    const isThorough = !quick && samples >= 5 && warmup >= 3;
+    const whole = isThorough && values.only.length === 0 && engines.length === 2 && inputs.length === 2;
     const limit = values["limit-s"];
     return {
         ...values,
         ...(limit === undefined ? {} : { deadline: Date.now() + 1000 * positive("limit-s", limit) }),
-        ...{ scales, texts, engines, samples, threads, write: values.write || whole || values.record !== undefined },
+        ...{ scales, texts, engines, inputs, samples, warmup, threads },
+        ...{ write: values.write || whole || values.record !== undefined },
         ...{ ssbFolder: values["ssb-folder"], budgetQuarter: values["budget-quarter"] }
     };
 }

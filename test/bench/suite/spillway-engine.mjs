@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spillway as an engine of the suite: relations of Arrow files that were opened before, on the CPU.
-import { readFileSync, rmSync } from "node:fs";
+// Spillway as an engine of the suite, on the CPU: relations of Arrow files that were opened before, or of tables in
+// memory.
+import { rmSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { RecordBatchReader, tableFromIPC } from "apache-arrow";
+import { RecordBatchReader, Table } from "apache-arrow";
 
 import { openRuntime, releaseBatch } from "../../../dist/index.js";
 import { Checksum, addArrowBatch } from "./checksum.mjs";
@@ -16,13 +17,23 @@ async function checksumOf(batches) {
     return checksum.result();
 }
 
-async function fileChecksum(path) {
+/** Gives the batches of a file to `use`: a file may be larger than what Node reads at once. */
+async function withBatches(path, use) {
     const file = await open(path);
     try {
-        return await checksumOf(await RecordBatchReader.from(file));
+        return await use(await RecordBatchReader.from(file));
     } finally {
         await file.close();
     }
+}
+
+/** The rows of a file as a table, each batch in one piece of memory. */
+async function readTable(path) {
+    return await withBatches(path, async (reader) => {
+        const batches = [];
+        for await (const batch of reader) batches.push(batch);
+        return new Table(reader.schema, batches);
+    });
 }
 
 async function countBatches(query) {
@@ -49,7 +60,10 @@ export class SpillwayEngine {
     #relations = {};
     #table;
 
-    /** `options`: threads, `work`, the folder for files, and `runtime`, more options of `openRuntime`. */
+    /**
+     * `options`: threads, `work`, the folder for files, `inputs`, which are "files" unless it says "memory", and
+     * `runtime`, more options of `openRuntime`.
+     */
     static async open(options) {
         const engine = new SpillwayEngine();
         engine.#options = options;
@@ -67,16 +81,18 @@ export class SpillwayEngine {
         return join(this.#options.work, `result-${process.pid}.arrow`);
     }
 
-    /** Opens the tables of a set. */
+    /** Opens or reads the tables of a set. */
     async load(set) {
         this.#set = set;
         this.#relations = {};
+        globalThis.gc?.(); // Those of the last set may take half of the memory.
         const names = new Set(set.names.flatMap((name) => tablesOf(queryByName(set, name).source)));
         for (const name of names) this.#relations[name] = await this.#relation(set, name);
     }
 
     async #relation({ paths, inMemory }, name) {
-        if (inMemory) return this.#runtime.fromTable(tableFromIPC(readFileSync(paths[name])));
+        const isTable = inMemory || this.#options.inputs === "memory";
+        if (isTable) return this.#runtime.fromTable(await readTable(paths[name]));
         return await this.#runtime.fromArrowFile(paths[name]);
     }
 
@@ -127,7 +143,7 @@ export class SpillwayEngine {
         if (result === "count") return { checksum: { rows: await query.count(), sum: "" } };
         if (result === "batches") return { checksum: await checksumOf(query.batches()) };
         await this.#take(query, result);
-        if (result === "file") return { checksum: await fileChecksum(this.#output) };
+        if (result === "file") return { checksum: await withBatches(this.#output, checksumOf) };
         const checksum = await checksumOf(this.#table.batches);
         if (rowKeys === undefined) return { checksum };
         const rows = Array.from(this.#table, (row) => rowKeys.map((key) => String(row[key])));

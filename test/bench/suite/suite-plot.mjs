@@ -5,10 +5,11 @@ import { settingOf, unique } from "../plot-figures.mjs";
 
 const suites = { tpch: "TPC-H's tables", ssb: "Star Schema Benchmark", small: "few rows" };
 const texts = { plain: ", plain text", dictionary: ", dictionaries", "as given": "" };
+const places = { files: "Arrow files", memory: "tables in memory" };
 
-function panelOf({ suite, scale, text, threads }) {
+function panelOf({ suite, scale, text, inputs, threads }) {
     const tables = suite === "small" ? "" : `, scale ${scale}${texts[text]}`;
-    return `${suites[suite]}${tables}, ${threads} threads`;
+    return `${suites[suite]}${tables}, ${places[inputs]}, ${threads} threads`;
 }
 
 const colours = { domain: ["faster than DuckDB", "slower"], range: ["#1f6f8b", "#c0392b"] };
@@ -40,7 +41,7 @@ function panel(values, title) {
     };
 }
 
-/** SVG text of the ratios by query, in a panel for each set of tables; undefined where nothing was compared. */
+/** SVG text of the ratios by query, in a panel for each set and place of tables; undefined: nothing was compared. */
 export async function plotSuite(records) {
     const compared = records.filter(({ ratio }) => ratio !== undefined);
     if (compared.length === 0) return undefined;

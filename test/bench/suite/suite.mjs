@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * `npm run bench -- --suite`: queries over real data on Spillway's CPU engine and in DuckDB, in a process each that
- * both live as long as the run, taking turns query by query and sample by sample. See docs/benchmarks.md.
+ * `npm run bench -- --suite`: queries over real data on Spillway's CPU engine, from files and from tables in memory,
+ * and in DuckDB, in a process each that all live as long as the run, taking turns query by query and sample by sample.
+ * See docs/benchmarks.md.
  */
 import { mkdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -16,47 +17,62 @@ import { help, readOptions } from "./options.mjs";
 import {
     budgetSummary,
     budgetTable,
+    inputsOf,
     keyOf,
     mergeRecords,
+    nameOf,
     recordsOf,
     resultTable,
     summaryOf,
+    takesPart,
     workloadOf
 } from "./suite-report.mjs";
 
 const say = (text) => process.stderr.write(text);
 
-/** Samples of all engines in turns, after a run of each that does not count; `as`: how rows are taken instead. */
-async function measureInTurns(processes, name, samples, as) {
+/**
+ * Samples of all engines in turns, after runs of each that do not count: V8 compiles the planner on its way through the
+ * first ones. `as`: how rows are taken instead.
+ */
+async function measureInTurns(processes, set, name, { samples, warmup }, as) {
     const taken = new Map(processes.map((engine) => [engine, []]));
-    for (let i = 0; i <= samples; i++) {
+    for (let i = 0; i < warmup + samples; i++) {
         for (const engine of processes)
-            taken.get(engine).push(await engine.ask("sample", { name, as, first: i === 1 }));
+            taken.get(engine).push(await engine.ask("sample", { name, as, first: i === warmup }));
     }
     return processes.map((engine) => {
-        const [, ...counted] = taken.get(engine);
+        const counted = taken.get(engine).slice(warmup);
         const [samplesMs, cpuSamplesMs] = ["ms", "cpuMs"].map((of) => counted.map((sample) => sample[of]));
         const medians = { medianMs: median(samplesMs), medianCpuMs: median(cpuSamplesMs) };
-        return { ...counted.at(-1), engine: engine.engine, samplesMs, cpuSamplesMs, ...medians };
+        const inputs = inputsOf(engine, set);
+        return { ...counted.at(-1), engine: engine.engine, inputs, samplesMs, cpuSamplesMs, ...medians };
     });
 }
 
-/** Why the engines' results differ; undefined where they do not. */
-async function compare([ours, theirs], name) {
-    const { checksum, rows } = await ours.ask("check", { name });
-    return differenceOf(checksum, (await theirs.ask("check", { name, rows })).checksum);
+/** Notes where results of Spillway differ from DuckDB's, and why. */
+async function compare(processes, outcomes, name) {
+    const theirs = processes.find(({ engine }) => engine === "duckdb");
+    for (const [at, ours] of processes.entries()) {
+        if (ours === theirs) continue;
+        const { checksum, rows } = await ours.ask("check", { name });
+        outcomes[at].difference = differenceOf(checksum, (await theirs.ask("check", { name, rows })).checksum);
+    }
 }
 
-const timesOf = ({ engine, medianMs, medianCpuMs }) =>
-    `${engine} ${medianMs.toPrecision(3)} ms (CPU ${medianCpuMs.toPrecision(3)})`;
-
-async function runQuery(processes, set, name, { samples }) {
-    const outcomes = await measureInTurns(processes, name, samples);
-    const compared = processes.length > 1;
-    const difference = compared ? await compare(processes, name) : undefined;
+const timesOf = (outcome) => {
+    const { medianMs, medianCpuMs, difference } = outcome;
     const different = difference === undefined ? "" : ` DIFFERENT RESULTS: ${difference}`;
-    say(`${outcomes.map(timesOf).join(", ")}${different}\n`);
-    return { set, query: queryByName(set, name), outcomes, compared, difference };
+    return `${nameOf(outcome)} ${medianMs.toPrecision(3)} ms (CPU ${medianCpuMs.toPrecision(3)})${different}`;
+};
+
+async function runQuery(processes, set, name, options) {
+    const query = queryByName(set, name);
+    const asked = processes.filter((engine) => takesPart(engine, processes, set, query));
+    const outcomes = await measureInTurns(asked, set, name, options);
+    const compared = ["spillway", "duckdb"].every((engine) => asked.some((one) => one.engine === engine));
+    if (compared) await compare(asked, outcomes, name);
+    say(`${outcomes.map(timesOf).join(", ")}\n`);
+    return { set, query, outcomes, compared };
 }
 
 /** The least budget that a query may have, of its error; others are passed on. */
@@ -71,12 +87,12 @@ const leastBudgetBytes = 2 ** 20; // that `memory.host` takes
  * A query without and with a budget of a quarter of the bytes that it reads, or of the least that it can have. Rows of
  * tables, which a budget would have to hold, are taken as batches.
  */
-async function runInQuarter([engine], set, name, { samples }) {
+async function runInQuarter([engine], set, name, options) {
     const query = queryByName(set, name);
     const result = query.result === "table" ? "batches" : query.result;
     const measured = async (bytes) => {
         await engine.ask("budget", { bytes });
-        return await measureInTurns([engine], name, samples, result);
+        return await measureInTurns([engine], set, name, options, result);
     };
     const [unlimited] = await measured();
     let budgetBytes = Math.max(leastBudgetBytes, Math.ceil(unlimited.bytesIn / 4));
@@ -118,10 +134,12 @@ class Outcome {
     }
 
     /** Whether there is a record of this commit already. */
-    has(set, name, { engines, budgetQuarter }) {
-        const budget = budgetQuarter ? { budgetBytes: 0 } : {};
-        const workload = workloadOf({ set, query: queryByName(set, name), ...budget }, this.#setting);
-        const wanted = engines.map((engine) => keyOf({ workload, engine }));
+    has(set, name, processes, { budgetQuarter }) {
+        const result = { set, query: queryByName(set, name), ...(budgetQuarter ? { budgetBytes: 0 } : {}) };
+        const wanted = processes
+            .filter((engine) => takesPart(engine, processes, set, result.query))
+            .map((engine) => ({ engine: engine.engine, inputs: inputsOf(engine, set) }))
+            .map((one) => keyOf({ workload: workloadOf(result, one, this.#setting), engine: one.engine }));
         const known = this.#before.filter(({ commit }) => commit === this.#setting.commit).map(keyOf);
         return wanted.every((key) => known.includes(key));
     }
@@ -151,7 +169,7 @@ class Outcome {
 }
 
 async function runSet(processes, set, options, outcome) {
-    const names = set.names.filter((name) => !options.missing || !outcome.has(set, name, options));
+    const names = set.names.filter((name) => !options.missing || !outcome.has(set, name, processes, options));
     if (names.length === 0) return;
     say(`loading ${set.suite} from ${set.folder}\n`);
     for (const engine of processes) await engine.ask("load", { set });
@@ -171,9 +189,17 @@ async function runSet(processes, set, options, outcome) {
     }
 }
 
+/** Spillway's processes, one for each place of its inputs, and DuckDB's. */
+function startEngines({ engines, inputs, threads, work }) {
+    return engines
+        .flatMap((engine) =>
+            engine === "spillway" ? inputs.map((where) => ({ engine, inputs: where })) : [{ engine }]
+        )
+        .map((one) => new EngineProcess({ ...one, threads, work }));
+}
+
 async function runSets(sets, options, outcome) {
-    const { threads, work } = options;
-    const processes = options.engines.map((engine) => new EngineProcess({ engine, threads, work }));
+    const processes = startEngines(options);
     try {
         for (const set of sets) await runSet(processes, await prepare(set, options), options, outcome);
         for (const engine of processes) await engine.close();
@@ -206,8 +232,10 @@ export async function runSuite(args) {
     await outcome.plot();
     const { results, records } = outcome;
     process.stdout.write(options.json ? `${JSON.stringify(records, null, 4)}\n` : `\n${textOf(results, options)}\n`);
-    const wrong = results.filter(({ difference }) => difference !== undefined);
-    for (const { query, difference } of wrong) say(`DIFFERENT RESULTS: ${query.name}: ${difference}\n`);
+    const wrong = results.flatMap(({ query, outcomes }) =>
+        outcomes.flatMap((one) => (one.difference === undefined ? [] : [{ query, ...one }]))
+    );
+    for (const one of wrong) say(`DIFFERENT RESULTS: ${one.query.name}, ${nameOf(one)}: ${one.difference}\n`);
     return wrong.length > 0 ? 1 : 0;
 }
 

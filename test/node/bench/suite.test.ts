@@ -36,8 +36,12 @@ interface Engine {
     check(name: string, rows?: string[][]): Promise<Checked>;
     close(): Promise<void>;
 }
+interface EngineOptions {
+    inputs?: string;
+    runtime?: RuntimeOptions;
+}
 interface EngineClass {
-    open(options: { threads: number; work: string; runtime?: RuntimeOptions }): Promise<Engine>;
+    open(options: { threads: number; work: string } & EngineOptions): Promise<Engine>;
 }
 interface Options {
     work: string;
@@ -69,19 +73,50 @@ const {
     limit: (input: object, rows: number) => object;
     sqlOf: (source: object) => string;
 }>("description.mjs");
-const { mergeRecords } = await suite<{
+interface Contender {
+    engine: string;
+    inputs?: string;
+}
+interface Outcome extends Contender {
+    medianMs: number;
+    medianCpuMs: number;
+    samplesMs: number[];
+    cpuSamplesMs: number[];
+    rows: number;
+    predictedMs?: number;
+    difference?: string;
+}
+interface Result {
+    set: object;
+    query: { name: string; result: string };
+    outcomes: Outcome[];
+    compared: boolean;
+}
+const {
+    mergeRecords,
+    recordsOf,
+    resultTable,
+    summaryOf: sentencesOf,
+    takesPart
+} = await suite<{
     mergeRecords: (before: object[], records: object[], exists: (name: string) => boolean) => object[];
+    recordsOf: (results: Result[], setting: object) => { engine: string; workload: { inputs?: string } }[];
+    resultTable: (results: Result[]) => string;
+    summaryOf: (results: Result[]) => string;
+    takesPart: (engine: Contender, all: Contender[], set: object, query: object) => boolean;
 }>("suite-report.mjs");
+const { readOptions } = await suite<{ readOptions: (args: string[]) => object }>("options.mjs");
 
 const threads = 2;
-const inMemory: [string, RuntimeOptions] = ["in memory", {}];
-const spilled: [string, RuntimeOptions] = [
+const inMemory: [string, EngineOptions] = ["in memory", {}];
+const ofTables: [string, EngineOptions] = ["of tables in memory", { inputs: "memory" }];
+const spilled: [string, EngineOptions] = [
     "with all partitions spilled",
-    { memory: { host: "32MiB" }, debug: { forceSpill: true, pageBytes: 16384 } }
+    { runtime: { memory: { host: "32MiB" }, debug: { forceSpill: true, pageBytes: 16384 } } }
 ];
-const texts: [string, [string, RuntimeOptions][]][] = [
-    ["plain", [inMemory, spilled]],
-    ["dictionary", [spilled]]
+const texts: [string, [string, EngineOptions][]][] = [
+    ["plain", [inMemory, ofTables, spilled]],
+    ["dictionary", [ofTables, spilled]]
 ];
 
 describe.each(texts)("queries at scale 0.01, %s text", (text, modes) => {
@@ -92,8 +127,8 @@ describe.each(texts)("queries at scale 0.01, %s text", (text, modes) => {
 
     beforeAll(async () => {
         duckdb = await DuckdbEngine.open({ threads, work: sandbox.folder });
-        for (const [mode, runtime] of modes) {
-            engines.push({ mode, spillway: await SpillwayEngine.open({ threads, work: sandbox.folder, runtime }) });
+        for (const [mode, more] of modes) {
+            engines.push({ mode, spillway: await SpillwayEngine.open({ threads, work: sandbox.folder, ...more }) });
         }
     });
     afterAll(async () => {
@@ -198,4 +233,72 @@ test("records of a run replace earlier ones of the same queries, and those of qu
     const before = [record("a", 1, 1), record("b", 1, 2), record("a", 10, 3), record("gone", 1, 4), limited[0]!];
     const measured = [record("a", 1, 4), limited[1]!];
     expect(mergeRecords(before, measured, (name) => name !== "gone")).toEqual([before[1], before[2], ...measured]);
+    const [files, memory] = ["files", "memory"].map((inputs) => ({
+        ...{ workload: { name: "a", suite: "tpch", scale: 1, text: "plain", inputs, threads: 2 }, engine: "spillway" }
+    }));
+    expect(mergeRecords([files!, memory!], [files!], () => true)).toEqual([memory, files]);
+});
+
+describe("Spillway from files and from memory", () => {
+    const outcome = (engine: string, inputs: string | undefined, ms: number, more: object = {}): Outcome => ({
+        ...{ engine, ...(inputs === undefined ? {} : { inputs }), medianMs: ms, medianCpuMs: 2 * ms },
+        ...{ samplesMs: [ms], cpuSamplesMs: [2 * ms], rows: 7, ...more }
+    });
+    const resultOf = (name: string, ...outcomes: Outcome[]): Result => ({
+        ...{ set: { suite: "tpch", scale: 1, text: "plain" }, query: { name, result: "table" }, outcomes },
+        compared: true
+    });
+    const duckdb = outcome("duckdb", undefined, 20);
+    const results = [
+        resultOf("a", outcome("spillway", "files", 40), outcome("spillway", "memory", 10), duckdb),
+        resultOf("b", outcome("spillway", "files", 5, { difference: "7 rows", predictedMs: 5 }), duckdb)
+    ];
+
+    test("have records of their own, each beside the same one of DuckDB", () => {
+        const records = recordsOf(results, { threads: 2, date: "today" });
+        expect(records.map(({ engine, workload }) => [engine, workload.inputs])).toEqual([
+            ...[
+                ["spillway", "files"],
+                ["spillway", "memory"],
+                ["duckdb", undefined]
+            ],
+            ...[
+                ["spillway", "files"],
+                ["duckdb", undefined]
+            ]
+        ]);
+        expect(records.slice(0, 3)).toMatchObject([{ ratio: 0.5 }, { ratio: 2, verified: true }, { verified: true }]);
+        expect(records.slice(3)).toMatchObject([{ ratio: 4, verified: false }, { verified: false }]);
+    });
+
+    test("have lines and sentences of their own", () => {
+        const lines = resultTable(results).split("\n");
+        expect(lines.filter((line) => /^a +files +40 +20 +0.50/.test(line))).toHaveLength(1);
+        expect(lines.filter((line) => /^a +memory +10 +20 +2.00/.test(line))).toHaveLength(1);
+        const summary = sentencesOf(results);
+        expect(summary).toMatch(
+            /clock Spillway from files is 1.41 times .* of 2 queries\), and slower in 1 of them:\n +0.50 +a/
+        );
+        expect(summary).toMatch(/clock Spillway from memory is 2.00 times .* of 1 queries\), and slower in none/);
+        expect(summary).toMatch(/Predictions of 1 of 1 queries from files/);
+    });
+
+    test("take part where they say something of their own", () => {
+        const all = [{ engine: "spillway", inputs: "files" }, { engine: "spillway", inputs: "memory" }, duckdb];
+        const asked = (of: Contender[], set: object, result: string) =>
+            of.filter((one) => takesPart(one, of, set, { result })).map(({ engine, inputs }) => inputs ?? engine);
+        expect(asked(all, {}, "table")).toEqual(["files", "memory", "duckdb"]);
+        expect(asked(all, {}, "file")).toEqual(["files", "duckdb"]);
+        expect(asked(all, { inMemory: true }, "count")).toEqual(["memory", "duckdb"]);
+        expect(asked([all[0]!, duckdb], { inMemory: true }, "count")).toEqual(["files", "duckdb"]);
+    });
+
+    test("are both asked for unless options say otherwise", () => {
+        expect(readOptions([])).toMatchObject({ inputs: ["files", "memory"], warmup: 3, samples: 5, write: true });
+        expect(readOptions(["--quick"])).toMatchObject({ inputs: ["files", "memory"], warmup: 0, samples: 1 });
+        expect(readOptions(["--budget-quarter"])).toMatchObject({ inputs: ["files"], engines: ["spillway"] });
+        expect(readOptions(["--inputs", "memory"])).toMatchObject({ inputs: ["memory"], write: false });
+        expect(() => readOptions(["--inputs", "disk"])).toThrow("Expected files or memory for --inputs");
+        expect(() => readOptions(["--warmup", "-1"])).toThrow();
+    });
 });
