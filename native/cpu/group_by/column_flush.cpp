@@ -11,7 +11,7 @@ namespace spillway {
 
 namespace {
 
-// Of a low word that has all of its value.
+// A decimal made of its low word, where that holds all of the value.
 struct WholeDecimal {
     uint64_t words[2];
     explicit WholeDecimal(uint64_t low) : words{low, static_cast<uint64_t>(static_cast<int64_t>(low) >> 63)} {}

@@ -114,7 +114,7 @@ void PerfectTable::each_row(const BuildRows& rows, int workers, const EachRow& e
                  });
 }
 
-// False: keys are equal, and of their rows one stays. They need chains, which one worker makes.
+// Returns false where keys are equal: one of their rows stays, and they need chains, which one worker makes.
 bool PerfectTable::fill(const BuildRows& rows, int workers) {
     std::atomic<bool> has_equal{false};
     each_row(rows, workers, [&](uint64_t index, uint32_t number) {
@@ -182,7 +182,7 @@ uint64_t PerfectTable::count_matches(const uint8_t* const* probe_rows, int64_t c
     return matches;
 }
 
-// Without branches: whether a key is there is what a processor cannot foretell.
+// There are no branches, as a processor cannot foretell whether a key is there.
 int64_t PerfectTable::find_words(const uint8_t* words, int64_t count, int32_t* positions, uint32_t* numbers) const {
     int64_t found = 0;
     if (present_ == nullptr) {

@@ -18,7 +18,7 @@ std::optional<KeyRange> key_range(const BuildRows& rows);
 // Where most values of the range are no key, a bit for each tells so from a faster cache.
 class PerfectTable final : public JoinTable {
   public:
-    // Filled by so many workers.
+    // `workers` threads fill it.
     PerfectTable(const BuildRows& rows, const RowLayout& probe_layout, const KeyRange& range, MemoryBudget& budget,
                  int workers = 1);
     // Memory of a table over so many values, in whole blocks; chains of equal keys take more.
@@ -29,8 +29,8 @@ class PerfectTable final : public JoinTable {
     uint32_t next_equal(uint32_t number) const override { return next_ == nullptr ? kNoRow : next_[number]; }
     bool unique() const override { return next_ == nullptr; }
 
-    // The same for keys without a row around them: normalized words, not mixed, which need not be aligned. Positions of
-    // those that are there, in order, and for each the number of one build row. Returns how many.
+    // Looks up keys without a row around them: normalized words, not mixed, which need not be aligned. Gives the
+    // positions of those that are there, in order, and for each the number of one build row. Returns how many.
     int64_t find_words(const uint8_t* words, int64_t count, int32_t* positions, uint32_t* numbers) const;
 
   private:

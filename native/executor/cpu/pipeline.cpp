@@ -121,7 +121,7 @@ class Pipeline::Worker {
         Step(Join& of, size_t number, MemoryBudget& budget)
             : join(of), keys(of.key_columns, budget), encoder(of.layout, columns_of(of), budget), builds(number + 1) {
             if (of.tables->perfect() != nullptr) words.emplace(of.layout.keys[0], of.key_columns[0], budget);
-            // Where nobody reads rows, none are named, but a partner is there.
+            // Where nobody reads the rows that are found they are not named, but a partner is there.
             static constexpr uint8_t kPartner = 0;
             std::fill_n(matches, RowVector::kRowsMax, &kPartner);
             out.build_rows.resize(number + 1);
@@ -182,7 +182,7 @@ class Pipeline::Worker {
         step.out.rows = 0;
     }
 
-    // The look-up of a perfect table, and what comes of it.
+    // Looks the rows up in a perfect table and sends their matches on.
     void look_up_words(size_t j, const RowVector& rows) {
         Step& step = *steps_[j];
         const ResidentTables& tables = *step.join.tables;

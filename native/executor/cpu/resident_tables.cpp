@@ -49,7 +49,7 @@ void ResidentTables::make() {
     });
 }
 
-// False: keys are not such, or spread too far.
+// Returns false where keys are not one integer each, or spread too far.
 bool ResidentTables::make_perfect(const std::vector<std::vector<RowSpan>>& spans,
                                   const std::vector<std::optional<KeyRange>>& ranges) {
     std::vector<RowSpan> all;
@@ -58,7 +58,7 @@ bool ResidentTables::make_perfect(const std::vector<std::vector<RowSpan>>& spans
     for (size_t p = 0; p < spans.size(); ++p) {
         all.insert(all.end(), spans[p].begin(), spans[p].end());
         for (const RowSpan& span : spans[p]) rows += span.count;
-        if (!ranges[p]) continue;  // of no rows
+        if (!ranges[p]) continue;  // a partition without rows
         if (!range) range = ranges[p];
         const uint64_t last = std::max(range->min + range->span, ranges[p]->min + ranges[p]->span);
         range->min = std::min(range->min, ranges[p]->min);
