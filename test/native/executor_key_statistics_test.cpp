@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "executor/cpu/key_statistics.hpp"
+#include "executor/cpu/text_lengths.hpp"
 #include "support/test_relation.hpp"
 
 namespace spillway::test {
@@ -166,6 +167,27 @@ TEST(executor_key_statistics_count_the_pieces_that_pairs_come_of) {
     const SampledPairs whole = sampled(ascending, alike, kRows);
     EXPECT_EQ(whole.pairs, static_cast<double>(kRows));
     EXPECT_EQ(whole.pieces, static_cast<uint64_t>(kRows / 32));
+}
+
+// Of a job whose other sources are looked at meanwhile: they may have the memory.
+TEST(executor_key_statistics_without_memory_do_not_stop_the_job) {
+    std::vector<std::vector<int64_t>> batches(4);
+    for (int64_t i = 0; i < 300'000; ++i) batches[static_cast<size_t>(i / 75'000)].push_back(i);
+    IntegerKeys relation(8, Order::kSigned, batches, {});
+    MemoryBudget small(64 << 10);
+    EXPECT_ERROR(kBudgetTooSmall,
+                 key_statistics(*relation.source, {integer_key(0, 8)}, 1000, true, 3, small, relation.control));
+    EXPECT(!relation.control.cancelled.load());
+
+    TestRelation texts(92);
+    texts.add_column(type_of(Layout::kBinary, 4));
+    std::vector<Value> values(300'000);
+    for (size_t i = 0; i < values.size(); ++i) values[i].bytes = std::string(i % 20, 'x');
+    texts.add_batch({values}, static_cast<int64_t>(values.size()), 0);
+    texts.open();
+    EXPECT_ERROR(kBudgetTooSmall, longest_texts(*texts.source, {0}, 3, small, texts.control));
+    EXPECT(!texts.control.cancelled.load());
+    EXPECT(longest_texts(*texts.source, {0}, 3, texts.budget, texts.control) == std::vector<uint64_t>{19});
 }
 
 }  // namespace spillway::test

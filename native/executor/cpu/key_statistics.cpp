@@ -2,6 +2,7 @@
 #include "executor/cpu/key_statistics.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <limits>
 #include <mutex>
@@ -164,13 +165,15 @@ class StatisticsReader {
         range_ = Range();
         MorselQueue queue(source_, kMorselRows);
         std::mutex mutex;
+        // Not the job's own flag: statistics of other sources are asked for at the same time.
+        std::atomic<bool> failed{false};
         parallel_run(
             workers_for(workers, source_, kMorselRows),
             [&](int) {
                 Range local;
                 MorselReader reader(source_, columns_, queue, budget_, control_);
                 RowEncoder encoder(layout_, columns_, budget_);
-                while (reader.next()) {
+                while (!failed.load(std::memory_order_relaxed) && reader.next()) {
                     for (int64_t begin = 0; begin < reader.rows(); begin += encoder.rows_max()) {
                         const int64_t count = std::min(encoder.rows_max(), reader.rows() - begin);
                         add(encoder.encode(reader.views(), begin, count, 0), count, local);
@@ -179,7 +182,7 @@ class StatisticsReader {
                 std::lock_guard<std::mutex> lock(mutex);
                 range_.merge(local);
             },
-            [&] { control_.cancelled.store(true, std::memory_order_relaxed); });
+            [&] { failed.store(true, std::memory_order_relaxed); });
     }
 
     void report(KeyStatistics& out) const {

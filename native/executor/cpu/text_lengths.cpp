@@ -2,6 +2,7 @@
 #include "executor/cpu/text_lengths.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
 #include "base/parallel.hpp"
@@ -46,12 +47,14 @@ std::vector<uint64_t> longest_texts(Source& source, const std::vector<int32_t>& 
     if (plain.empty() || source.rows() == 0) return longest;
     MorselQueue queue(source, kTextMorselRows);
     std::mutex mutex;
+    // The job's own flag would end what it asks of other sources at the same time, which may have the memory for it.
+    std::atomic<bool> failed{false};
     parallel_run(
         workers_for(workers, source, kTextMorselRows),
         [&](int) {
             std::vector<uint64_t> own(plain.size(), 0);
             SourceReader reader(source, plain, budget, control);
-            for (Morsel morsel; queue.next(morsel);) {
+            for (Morsel morsel; !failed.load(std::memory_order_relaxed) && queue.next(morsel);) {
                 control.check();
                 for (size_t c = 0; c < plain.size(); ++c) {
                     own[c] = std::max(own[c], reader.longest_value(c, morsel.batch, morsel.row, morsel.rows));
@@ -60,7 +63,7 @@ std::vector<uint64_t> longest_texts(Source& source, const std::vector<int32_t>& 
             const std::lock_guard<std::mutex> lock(mutex);
             for (size_t c = 0; c < plain.size(); ++c) longest[places[c]] = std::max(longest[places[c]], own[c]);
         },
-        [&] { control.cancelled.store(true, std::memory_order_relaxed); });
+        [&] { failed.store(true, std::memory_order_relaxed); });
     return longest;
 }
 
