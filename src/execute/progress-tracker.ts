@@ -174,7 +174,8 @@ export class ProgressTracker {
         this.#atEnd = this.read();
         for (const [i, stage] of stages.entries()) {
             const { sizes, rowsIn, elapsedMs } = filled[i] as NativeFilled;
-            const ran = { rowsIn: rowsIn || stage.rowsIn, rowsOut: sizes.totalRows, spilledBytes: 0 };
+            const spilledBytes = sizes.spilledBytes.reduce((sum, bytes) => sum + bytes, 0);
+            const ran = { rowsIn: rowsIn || stage.rowsIn, rowsOut: sizes.totalRows, spilledBytes };
             this.#stages.push(stageReport(stage, { ...ran, actualMs: elapsedMs }));
             this.#predictedDoneMs += stage.predictedMs;
         }

@@ -77,9 +77,11 @@ PerfectTable::PerfectTable(const BuildRows& rows, const RowLayout& probe_layout,
         present_ = reinterpret_cast<uint64_t*>(present_buffer_.data());
     }
     clear(workers);
-    if (fill(rows, workers)) return;
-    clear(workers);
-    fill_chains(rows, budget);
+    if (workers > 1) {
+        if (fill_in_parallel(rows, workers)) return;
+        clear(workers);
+    }
+    fill(rows, budget);
 }
 
 void PerfectTable::clear(int workers) {
@@ -115,7 +117,7 @@ void PerfectTable::each_row(const BuildRows& rows, int workers, const EachRow& e
 }
 
 // Returns false where keys are equal: one of their rows stays, and they need chains, which one worker makes.
-bool PerfectTable::fill(const BuildRows& rows, int workers) {
+bool PerfectTable::fill_in_parallel(const BuildRows& rows, int workers) {
     std::atomic<bool> has_equal{false};
     each_row(rows, workers, [&](uint64_t index, uint32_t number) {
         bool is_taken = false;
@@ -131,10 +133,13 @@ bool PerfectTable::fill(const BuildRows& rows, int workers) {
     return !has_equal;
 }
 
-void PerfectTable::fill_chains(const BuildRows& rows, MemoryBudget& budget) {
-    start_chains(rows, budget);
+void PerfectTable::fill(const BuildRows& rows, MemoryBudget& budget) {
     each_row(rows, 1, [&](uint64_t index, uint32_t number) {
-        next_[number] = head(index);
+        const uint32_t before = head(index);
+        if (before != kNoRow) {
+            if (next_ == nullptr) start_chains(rows, budget);
+            next_[number] = before;
+        }
         heads_[index] = number;
         if (present_ != nullptr) present_[index / 64] |= 1ULL << (index % 64);
     });

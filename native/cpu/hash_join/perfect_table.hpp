@@ -40,8 +40,8 @@ class PerfectTable final : public JoinTable {
     void clear(int workers);
     template <class EachRow>
     void each_row(const BuildRows& rows, int workers, const EachRow& each) const;
-    bool fill(const BuildRows& rows, int workers);
-    void fill_chains(const BuildRows& rows, MemoryBudget& budget);
+    bool fill_in_parallel(const BuildRows& rows, int workers);
+    void fill(const BuildRows& rows, MemoryBudget& budget);
     void start_chains(const BuildRows& rows, MemoryBudget& budget);
 
     const uint64_t min_;

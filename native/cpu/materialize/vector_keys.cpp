@@ -5,12 +5,6 @@ namespace spillway {
 
 namespace {
 
-// Are values of the type their own words?
-bool is_plain(const KeyPart& part) {
-    return part.spec.kind == KeyKind::kInteger && part.spec.width == 8 && part.type->layout == Layout::kFixed &&
-           part.type->byte_width == 8;
-}
-
 std::vector<VectorColumn> build_columns(const VectorColumn& column) {
     if (column.join < 0) return {};
     return {column};
@@ -21,7 +15,7 @@ std::vector<VectorColumn> build_columns(const VectorColumn& column) {
 VectorKeys::VectorKeys(const KeyPart& part, const VectorColumn& column, MemoryBudget& budget)
     : part_(part),
       column_(column),
-      plain_(is_plain(part)),
+      plain_(are_own_words(part)),
       gather_(build_columns(column), budget),
       words_(static_cast<size_t>(RowVector::kRowsMax)) {
     valid_.reserve(static_cast<size_t>(RowVector::kRowsMax));

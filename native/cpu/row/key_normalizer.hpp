@@ -16,6 +16,12 @@ struct RowSelection {
     int64_t operator[](int64_t i) const { return rows == nullptr ? begin + i : rows[i]; }
 };
 
+// Are the values of the column their own normalized words, as 8-byte integers are?
+inline bool are_own_words(const KeyPart& part) {
+    return part.spec.kind == KeyKind::kInteger && part.spec.width == 8 && part.type->layout == Layout::kFixed &&
+           part.type->byte_width == 8;
+}
+
 // Normalized key values of at most 8 bytes, zero-extended to 64 bits; NULL rows give 0.
 void normalize_words(const KeyPart& part, const ColumnView& view, const RowSelection& selection, uint64_t* words);
 

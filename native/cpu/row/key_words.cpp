@@ -6,9 +6,7 @@
 namespace spillway {
 
 KeyWords::KeyWords(const KeyPart& part, int32_t column)
-    : part_(part), column_(static_cast<size_t>(column)), words_(kRowsMax) {
-    plain_ = part.spec.kind == KeyKind::kInteger && part.spec.width == 8 && part.type->layout == Layout::kFixed &&
-             part.type->byte_width == 8;
+    : part_(part), column_(static_cast<size_t>(column)), plain_(are_own_words(part)), words_(kRowsMax) {
     valid_.reserve(kRowsMax);
 }
 

@@ -26,7 +26,7 @@ class KeyWords {
   private:
     const KeyPart& part_;
     const size_t column_;
-    bool plain_ = false;
+    const bool plain_;
     std::vector<uint64_t> words_;
     std::vector<int64_t> valid_;
     uint32_t count_ = 0;

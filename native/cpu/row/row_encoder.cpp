@@ -125,11 +125,8 @@ void RowEncoder::select(const std::vector<ColumnView>& views, int64_t begin, int
 // One 8-byte integer key without NULLs, by far the commonest: mixed on the way from the column to the row.
 bool RowEncoder::encode_plain_keys(const std::vector<ColumnView>& views) {
     if (layout_.keys.size() != 1 || layout_.has_mask || selection_.rows != nullptr) return false;
-    const KeySpec& spec = layout_.keys[0].spec;
-    const ColumnView& column = view(views, spec.column);
-    const bool plain = spec.kind == KeyKind::kInteger && spec.width == 8 && column.type->layout == Layout::kFixed &&
-                       column.type->byte_width == 8 && column.validity == nullptr;
-    if (!plain) return false;
+    const ColumnView& column = view(views, layout_.keys[0].spec.column);
+    if (!are_own_words(layout_.keys[0]) || column.validity != nullptr) return false;
     // Values need not be aligned: a copy that stays in L1, and at 8 bytes a row the rows themselves.
     const auto count = static_cast<uint64_t>(selection_.count);
     uint64_t* words = words_.data();

@@ -118,9 +118,13 @@ class Pipeline::Worker {
 
   private:
     struct Step {
-        Step(Join& of, size_t number, MemoryBudget& budget)
-            : join(of), keys(of.key_columns, budget), encoder(of.layout, columns_of(of), budget), builds(number + 1) {
-            if (of.tables->perfect() != nullptr) words.emplace(of.layout.keys[0], of.key_columns[0], budget);
+        Step(Join& of, size_t number, MemoryBudget& budget) : join(of), builds(number + 1) {
+            if (of.tables->perfect() != nullptr) {
+                words.emplace(of.layout.keys[0], of.key_columns[0], budget);
+            } else {
+                keys.emplace(of.key_columns, budget);
+                encoder.emplace(of.layout, columns_of(of), budget);
+            }
             // Where nobody reads the rows that are found they are not named, but a partner is there.
             static constexpr uint8_t kPartner = 0;
             std::fill_n(matches, RowVector::kRowsMax, &kPartner);
@@ -128,8 +132,7 @@ class Pipeline::Worker {
             for (size_t k = 0; k <= number; ++k) out.build_rows[k] = builds[k].addresses;
             out.source_rows = source_rows;
             passed.build_rows.resize(number + 1);
-            by_partition.resize(
-                of.tables->rows().partition_count() > 1 ? static_cast<size_t>(of.tables->rows().partition_count()) : 0);
+            by_partition.resize(of.tables->count() > 1 ? of.tables->count() : 0);
         }
         static std::vector<int32_t> columns_of(const Join& join) {
             std::vector<int32_t> columns(join.key_columns.size());
@@ -145,10 +148,10 @@ class Pipeline::Worker {
         };
 
         Join& join;
-        VectorGather keys;
-        RowEncoder encoder;
+        std::optional<VectorKeys> words;  // of a perfect table; the three that follow: of others
+        std::optional<VectorGather> keys;
+        std::optional<RowEncoder> encoder;
         PlacedRows placed;
-        std::optional<VectorKeys> words;  // of a perfect table
         std::vector<PartitionRows> by_partition;
         // What was found for each row of the vector that is looked up.
         const uint8_t* key_rows[RowVector::kRowsMax];
@@ -230,11 +233,11 @@ class Pipeline::Worker {
 
     // Fills found and targets of the step; false: the rows were counted, and that is all.
     bool look_up(Step& step, const RowVector& rows) {
-        const std::vector<ColumnView>& views = step.keys.gather(rows, *views_);
+        const std::vector<ColumnView>& views = step.keys->gather(rows, *views_);
         uint64_t counted = 0;
         for (int64_t done = 0; done < rows.rows;) {
-            const int64_t count = std::min(step.encoder.rows_max(), rows.rows - done);
-            const EncodedRows& encoded = step.encoder.encode(views, done, count, 0);
+            const int64_t count = std::min(step.encoder->rows_max(), rows.rows - done);
+            const EncodedRows& encoded = step.encoder->encode(views, done, count, 0);
             for (int64_t placed = 0; placed < encoded.rows;) {
                 const int64_t end = step.placed.place(encoded, placed, pipeline_.budget_);
                 counted += look_up_placed(step, encoded, placed, end, done);
