@@ -160,6 +160,11 @@ std::string FileTable::identity(int32_t file) const {
 }
 
 void FileTable::read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const {
+    read_unchecked(file, offset, out, bytes);
+    require_unwritten(file);
+}
+
+void FileTable::read_unchecked(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const {
     const File& source = files_[static_cast<size_t>(file)];
     while (bytes > 0) {
         const auto wanted = static_cast<size_t>(std::min(bytes, kReadMax));
@@ -171,7 +176,6 @@ void FileTable::read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) 
         out += got;
         bytes -= got;
     }
-    require_unwritten(source);
 }
 
 void FileTable::fail_changed(int32_t file) const {
@@ -179,12 +183,13 @@ void FileTable::fail_changed(int32_t file) const {
 }
 
 // Behind the read: a write sets the time before it copies its bytes.
-void FileTable::require_unwritten(const File& file) const {
-    const struct stat status = examined(file.descriptor, file.path);
-    if (status.st_size < file.bytes) fail_truncated(file.path, file.bytes, status.st_size);
+void FileTable::require_unwritten(int32_t file) const {
+    const File& source = files_[static_cast<size_t>(file)];
+    const struct stat status = examined(source.descriptor, source.path);
+    if (status.st_size < source.bytes) fail_truncated(source.path, source.bytes, status.st_size);
     const bool same_time =
-        status.st_mtim.tv_sec == file.written.tv_sec && status.st_mtim.tv_nsec == file.written.tv_nsec;
-    if (!same_time || status.st_size != file.bytes) throw_changed(file.path);
+        status.st_mtim.tv_sec == source.written.tv_sec && status.st_mtim.tv_nsec == source.written.tv_nsec;
+    if (!same_time || status.st_size != source.bytes) throw_changed(source.path);
 }
 
 }  // namespace spillway

@@ -36,6 +36,10 @@ class FileTable {
     // Exactly [offset, offset + bytes); throws kFileTruncated when the file has become shorter since it was opened, and
     // kFileChanged when it was written to otherwise: what was read may be neither the old bytes nor the new ones.
     void read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const;
+    // The same for reads that belong together: behind the last one of them require_unwritten() throws kFileChanged, at
+    // a call of the system for all of them instead of for each.
+    void read_unchecked(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const;
+    void require_unwritten(int32_t file) const;
     // Throws kFileChanged: it does not hold what it held when its layout was read.
     [[noreturn]] void fail_changed(int32_t file) const;
 
@@ -47,7 +51,6 @@ class FileTable {
         std::string stamp;
         timespec written{};
     };
-    void require_unwritten(const File& file) const;
     void close_all();
     std::vector<File> files_;
 };

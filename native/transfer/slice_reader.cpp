@@ -62,7 +62,7 @@ void SliceReader::copy(const Slice& slice, const Region& region, int64_t begin, 
         if (near != nullptr) {
             std::memcpy(out, near, static_cast<size_t>(bytes));
         } else {
-            parts_.files->read(file, region.offset + begin, out, bytes);
+            parts_.files->read_unchecked(file, region.offset + begin, out, bytes);
         }
     } else {
         std::memcpy(out, region.pointer + begin, static_cast<size_t>(bytes));

@@ -44,7 +44,8 @@ struct Slice {
     Error corrupt(const std::string& what) const { return corrupt_batch(batch, plan.name, what); }
 };
 
-// Reads slices of nodes, recursively, and checks what it hands out. One per SourceReader.
+// Reads slices of nodes, recursively, and checks what it hands out. One per SourceReader, which looks behind all slices
+// of a piece whether their file was written to meanwhile.
 class SliceReader {
   public:
     // cursor: that of the batches whose slices are read.

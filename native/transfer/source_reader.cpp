@@ -58,6 +58,48 @@ struct SourceReader::State {
         return total;
     }
 
+    // What `read` gives, which reads of the batch alone. Bytes of a file that was written to meanwhile may be those of
+    // no batch: that is the error then, whatever they looked like.
+    template <class Read>
+    auto unwritten(const BatchPosition& batch, Read read) {
+        if (!batch.in_file()) return read();
+        const int32_t file = batch.layout->file;
+        try {
+            auto result = read();
+            parts.files->require_unwritten(file);
+            return result;
+        } catch (const Error& error) {
+            if (error.code() == ErrorCode::kFileCorrupt) parts.files->require_unwritten(file);
+            throw;
+        }
+    }
+
+    // Into `views`; gives the bytes of these rows.
+    uint64_t read(const BatchPosition& batch, int64_t row, int64_t rows) {
+        for (size_t i = 0; i < columns.size(); ++i) {
+            const NodePlan& plan = *columns[i].plan;
+            ColumnView& view = views[i];
+            slices.read({plan, batch, row, rows}, columns[i].scratch, view);
+            // Consumers keep no NULL bits for such columns: a NULL that comes anyway (a NULL in the dictionary, a batch
+            // without a NULL count) must not pass as a value.
+            if (!plan.type->nullable && plan.type->layout != Layout::kNull && view.validity != nullptr) {
+                throw corrupt_batch(batch, plan.name, "is declared non-nullable but has NULLs");
+            }
+        }
+        return slices.take_bytes_read();
+    }
+
+    // How many of these rows need at most so many bytes: by halving, as bytes() never decreases with more rows.
+    int64_t rows_within(const BatchPosition& batch, int64_t row, int64_t rows, uint64_t max_bytes) {
+        if (bytes(batch, row, rows) <= max_bytes) return rows;
+        int64_t fits = 1;
+        for (int64_t exceeds = rows; exceeds - fits > 1;) {
+            const int64_t middle = fits + (exceeds - fits) / 2;
+            (bytes(batch, row, middle) <= max_bytes ? fits : exceeds) = middle;
+        }
+        return fits;
+    }
+
     const Source& source;
     const SourceParts& parts;
     JobControl& control;
@@ -88,17 +130,7 @@ SourceReader::~SourceReader() = default;
 const std::vector<ColumnView>& SourceReader::read(int64_t batch, int64_t row, int64_t rows) {
     State& state = *state_;
     const BatchPosition& position = state.at(batch, row, rows);
-    for (size_t i = 0; i < state.columns.size(); ++i) {
-        const NodePlan& plan = *state.columns[i].plan;
-        ColumnView& view = state.views[i];
-        state.slices.read({plan, position, row, rows}, state.columns[i].scratch, view);
-        // Consumers keep no NULL bits for such columns: a NULL that comes anyway (a NULL in the dictionary, a batch
-        // without a NULL count) must not pass as a value.
-        if (!plan.type->nullable && plan.type->layout != Layout::kNull && view.validity != nullptr) {
-            throw corrupt_batch(position, plan.name, "is declared non-nullable but has NULLs");
-        }
-    }
-    state.count_bytes(state.slices.take_bytes_read());
+    state.count_bytes(state.unwritten(position, [&] { return state.read(position, row, rows); }));
     return state.views;
 }
 
@@ -112,14 +144,7 @@ int64_t SourceReader::rows_within(int64_t batch, int64_t row, int64_t rows, uint
         return std::max<int64_t>(1, static_cast<int64_t>(within));
     }
     const BatchPosition& position = state.at(batch, row, rows);
-    int64_t fits = rows;
-    if (state.bytes(position, row, rows) > max_bytes) {
-        fits = 1;  // by halving: bytes() never decreases with more rows
-        for (int64_t exceeds = rows; exceeds - fits > 1;) {
-            const int64_t middle = fits + (exceeds - fits) / 2;
-            (state.bytes(position, row, middle) <= max_bytes ? fits : exceeds) = middle;
-        }
-    }
+    const int64_t fits = state.unwritten(position, [&] { return state.rows_within(position, row, rows, max_bytes); });
     state.slices.take_bytes_read();  // a look ahead, not input
     return fits;
 }
@@ -129,7 +154,9 @@ uint64_t SourceReader::value_bytes(size_t column, int64_t batch, int64_t row, in
     SPILLWAY_CHECK(column < state.columns.size());
     const BatchPosition& position = state.at(batch, row, rows);
     State::Column& found = state.columns[column];
-    const uint64_t bytes = state.slices.value_bytes({*found.plan, position, row, rows}, found.scratch);
+    const uint64_t bytes = state.unwritten(position, [&] {
+        return state.slices.value_bytes({*found.plan, position, row, rows}, found.scratch);
+    });
     state.slices.take_bytes_read();  // a look ahead, not input
     return bytes;
 }
@@ -139,7 +166,9 @@ uint64_t SourceReader::longest_value(size_t column, int64_t batch, int64_t row, 
     SPILLWAY_CHECK(column < state.columns.size());
     const BatchPosition& position = state.at(batch, row, rows);
     State::Column& found = state.columns[column];
-    const uint64_t bytes = state.slices.longest_value({*found.plan, position, row, rows}, found.scratch);
+    const uint64_t bytes = state.unwritten(position, [&] {
+        return state.slices.longest_value({*found.plan, position, row, rows}, found.scratch);
+    });
     state.slices.take_bytes_read();  // a look ahead, not input
     return bytes;
 }

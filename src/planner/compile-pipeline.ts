@@ -52,16 +52,27 @@ function sidesOf(draft: PlanDraft, node: JoinNode, needed: readonly number[]): J
 /** native/cpu/hash_join/perfect_table.hpp: a head and a bit. */
 const perfectValueBytes = 4 + 1 / 8;
 
+/** Values from the smallest to the largest key of a build side, by its sample; Infinity: nothing is known of them. */
+function sampledRange(draft: PlanDraft, { node, sides }: JoinPlan, keys: readonly KeySpec[]): number {
+    const { estimator, policy } = draft.request;
+    const sample = estimator.statisticsOf(node[sides.build], keys);
+    if (sample === undefined || sample.min === null || sample.max === null) return Infinity;
+    const slack = sample.sampledRows + sample.nulls >= sample.rows ? 0 : 2 * policy.arrayRangeSlack;
+    return (Number(sample.max - sample.min) + 1) * (1 + slack);
+}
+
 /**
  * Values of one integer key that a perfect table may be spread over: as many as take no more memory than a hash table,
  * or more where memory is plenty and many rows are looked up.
  */
-function perfectValues(draft: PlanDraft, { build, buildRows }: JoinPlan, rows: number): number | undefined {
+function perfectValues(draft: PlanDraft, join: JoinPlan, rows: number): number | undefined {
     const { policy, budgetBytes } = draft.request;
+    const { build, buildRows } = join;
     const [key, ...others] = build.keys;
     if (key?.kind !== "integer" || others.length > 0 || build.nullKeys === "equal") return undefined;
     const sparse = Math.min(rows * policy.perfectValuesPerLookup, (budgetBytes * policy.readShare) / perfectValueBytes);
-    return Math.ceil(Math.max((buildRows * policy.slotBytesPerRow) / perfectValueBytes, sparse));
+    const affordable = Math.max((buildRows * policy.slotBytesPerRow) / perfectValueBytes, sparse);
+    return Math.ceil(Math.min(affordable, sampledRange(draft, join, build.keys)));
 }
 
 /** Bytes of the tables and of the rows in them, at most; `rows` are looked up. */

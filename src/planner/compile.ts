@@ -261,18 +261,20 @@ export class PlanDraft {
         const bytes = largeBatches ? budgetBytes * policy.outputShare : 0;
         // Each worker fills a batch before it hands it over: together no more than are wanted, unless that is little.
         const most = output.limit === undefined ? Infinity : limitedBatchRows(output.limit.rows, limits.workers);
-        const rows = Math.min(batchRows ?? Infinity, most, this.#tableRows());
+        const rows = Math.min(batchRows ?? Infinity, most, this.#expectedRows());
         const wish = rows === Infinity ? undefined : { rows, bytes };
         const usual = outputMemory(widths, limits, policy, queued, wish);
         this.output = (output.limit === undefined ? this.#readBatches(widths, queued) : undefined) ?? usual;
         return this.output.bytes;
     }
 
-    /** Rows that a batch of a table has at most, by how many are expected. */
-    #tableRows(): number {
-        const { sink, estimator, root, policy } = this.request;
-        if (sink !== "table") return Infinity;
-        return Math.max(policy.tableRowsMin, Math.ceil(estimator.of(root).rows * policy.tableRowsSlack));
+    /** Rows of a batch at most, by how many are expected: of a table, and of all results where memory is short. */
+    #expectedRows(): number {
+        const { sink, estimator, root, policy, limits } = this.request;
+        const isShort = limits.batchBytes < policy.batchBytes;
+        if (sink !== "table" && !isShort) return Infinity;
+        const least = isShort ? policy.batchRowsMin * policy.tableRowsSlack : policy.tableRowsMin;
+        return Math.max(least, Math.ceil(estimator.of(root).rows * policy.tableRowsSlack));
     }
 
     /** Batches of a large result for a reader, where they are to be larger than usual. */

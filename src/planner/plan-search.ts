@@ -140,6 +140,59 @@ function streams({ draft }: Attempt): boolean {
     return draft.stages.some(({ kind }) => ["streamingJoin", "arrayJoin", "pipeline"].includes(kind));
 }
 
+/** The same limits with and without streaming; the first ones are missing where nothing may stream. */
+interface Rung {
+    readonly streaming: PlanLimits | undefined;
+    readonly apart: PlanLimits;
+}
+
+function pairsOf(ladder: readonly PlanLimits[]): Rung[] {
+    return ladder.flatMap((apart, i) => {
+        if (apart.streaming) return [];
+        const before = ladder[i - 1];
+        return [{ streaming: before?.streaming === true ? before : undefined, apart }];
+    });
+}
+
+/** What was found on a rung; `streams`: rows do where limits let them. */
+interface OnRung {
+    readonly fitting: Attempt | undefined;
+    readonly streams: boolean;
+}
+
+/** A rung that is looked at once, and only if the search comes to it. */
+class RungSearch<Found> {
+    #found: Found | undefined;
+
+    public constructor(private readonly find: () => Found) {}
+
+    public get found(): Found {
+        return (this.#found ??= this.find());
+    }
+}
+
+/**
+ * The first rung for which that holds, where it holds for all behind it as well, by halves: going down one by one made
+ * 26 plans, in 25 ms, of four joins in 52 MiB. The first rung is tried first, as budgets are mostly ample. Undefined: it
+ * does not hold for the last one.
+ */
+function firstThat<Found>(
+    rungs: readonly RungSearch<Found>[],
+    holds: (rung: RungSearch<Found>) => boolean
+): number | undefined {
+    const at = (i: number): boolean => holds(rungs[i] as RungSearch<Found>);
+    if (rungs.length === 0) return undefined;
+    if (at(0)) return 0;
+    if (!at(rungs.length - 1)) return undefined;
+    let [no, yes] = [0, rungs.length - 1];
+    while (yes - no > 1) {
+        const middle = Math.floor((no + yes) / 2);
+        if (at(middle)) yes = middle;
+        else no = middle;
+    }
+    return yes;
+}
+
 /** Compiles one query for budgets of any size. Estimates and limits, which depend on no budget, are made once. */
 export class PlanSearch {
     public readonly policy: Policy;
@@ -149,6 +202,7 @@ export class PlanSearch {
     readonly #estimator: Estimator;
     readonly #texts: InlineTexts;
     readonly #ladder: readonly PlanLimits[];
+    readonly #rungs: readonly Rung[];
     #leastBudget: number | undefined;
     #whole: Attempt | undefined;
     #last: { budgetBytes: number; attempt: Attempt } | undefined;
@@ -162,6 +216,7 @@ export class PlanSearch {
         const lengths = query.longText === true ? undefined : query.textLengths;
         this.#texts = new InlineTexts(lengths ?? new Map(), this.policy);
         this.#ladder = ladderOf(query, this.policy, this.#inputs);
+        this.#rungs = pairsOf(this.#ladder);
     }
 
     /**
@@ -194,24 +249,56 @@ export class PlanSearch {
         return smaller ?? this.#attempt(this.#ladder[this.#ladder.length - 1] as PlanLimits, budgetBytes);
     }
 
+    /** The fastest plan that the budget holds, as far as limits tell it; undefined: it holds none of these. */
     #firstFitting(budgetBytes: number): Attempt | undefined {
-        let before: Attempt | undefined;
-        for (const limits of this.#ladder) {
-            // Each rung comes with streaming and then without: the same plan when nothing in the first one streams.
-            if (before?.draft.request.limits.streaming === true && !limits.streaming && !streams(before)) continue;
-            // Large batches were asked for, but are not worth slower limits, let alone no plan at all.
-            if (this.#query.batchRows !== undefined) {
-                const large = this.#attempt(limits, budgetBytes, true);
-                if (large.minimumBytes <= budgetBytes) return large;
-            } else if (this.#query.sink === "batches" && limits.batchBytes === this.policy.batchBytes) {
-                const large = this.#attempt(limits, budgetBytes, true);
-                if (this.#hasRoomFor(large, budgetBytes)) return large;
-            }
-            const attempt = this.#attempt(limits, budgetBytes);
-            if (attempt.minimumBytes <= budgetBytes) return attempt;
-            before = attempt;
+        const rungs = this.#rungs.map((rung) => new RungSearch(() => this.#onRung(rung, budgetBytes)));
+        const first = firstThat(rungs, ({ found }) => found.fitting !== undefined);
+        // Nearly always the last rung takes the least; where it does not, any other one may be it.
+        const rung = first ?? rungs.findIndex(({ found }) => found.fitting !== undefined);
+        const { fitting, streams } = rungs[rung]?.found ?? {};
+        if (fitting === undefined || !streams || fitting.wantedBytes <= budgetBytes) return fitting;
+        return this.#streamedInMemory(fitting.draft.workers, budgetBytes) ?? fitting;
+    }
+
+    /**
+     * Each rung comes with streaming and then without: the same plan when nothing in the first one streams. `streams`:
+     * something in it does.
+     */
+    #onRung({ streaming, apart }: Rung, budgetBytes: number): OnRung {
+        const fits = (limits: PlanLimits): [fitting: Attempt | undefined, streams: boolean] => {
+            const attempt = this.#largest(limits, budgetBytes);
+            return [attempt.minimumBytes <= budgetBytes ? attempt : undefined, streams(attempt)];
+        };
+        if (streaming === undefined) return { fitting: fits(apart)[0], streams: false };
+        const [fitting, isStreaming] = fits(streaming);
+        if (fitting !== undefined || !isStreaming) return { fitting, streams: isStreaming };
+        return { fitting: fits(apart)[0], streams: true };
+    }
+
+    /** The attempt with the largest batches that are asked for, or are worth it, and that fit. */
+    #largest(limits: PlanLimits, budgetBytes: number): Attempt {
+        // They are not worth slower limits, let alone no plan at all.
+        if (this.#query.batchRows !== undefined) {
+            const large = this.#attempt(limits, budgetBytes, true);
+            if (large.minimumBytes <= budgetBytes) return large;
+        } else if (this.#query.sink === "batches" && limits.batchBytes === this.policy.batchBytes) {
+            const large = this.#attempt(limits, budgetBytes, true);
+            if (this.#hasRoomFor(large, budgetBytes)) return large;
         }
-        return undefined;
+        return this.#attempt(limits, budgetBytes);
+    }
+
+    /**
+     * In place of a plan of so many workers whose rows go to disk, the one in which rows stream past tables in smaller
+     * buffers, or with half of the workers, where that keeps everything in memory. SSB Q2.3 in 34 MiB on two cores: 80
+     * ms where 126 MB are spilled, 27 with smaller buffers.
+     */
+    #streamedInMemory(workers: number, budgetBytes: number): Attempt | undefined {
+        const ladder = this.#ladder.filter((limits) => limits.streaming && 2 * limits.workers >= workers);
+        const attempts = ladder.map((limits) => new RungSearch(() => this.#attempt(limits, budgetBytes)));
+        const isInMemory = ({ found }: RungSearch<Attempt>): boolean => found.wantedBytes <= budgetBytes;
+        const found = attempts[firstThat(attempts, isInMemory) ?? -1]?.found;
+        return found !== undefined && found.minimumBytes <= budgetBytes && streams(found) ? found : undefined;
     }
 
     /** Larger batches for a reader must take nothing from what keeps rows in memory, or little of the budget. */

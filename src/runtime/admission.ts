@@ -4,8 +4,10 @@ import { bytesOption, formatBytes } from "../model/sizes.js";
 import { budgetTooSmall } from "../planner/plan-query.js";
 
 export interface MemoryRequest {
-    /** At most wantedBytes. Asked only when memory is short: working it out takes the planner as long as a plan. */
+    /** At most wantedBytes. Asked only when memory is short: working it out takes the planner as long as many plans. */
     minimumBytes: () => number;
+    /** Is so much enough? By a plan for it, which is needed then; left out: what is no less than `minimumBytes`. */
+    fits?: (bytes: number) => boolean;
     wantedBytes: number;
     /**
      * The query may wait for user code: its reader, or the iterator of a stream it reads. That code may run queries of
@@ -22,14 +24,15 @@ interface Holder {
 
 interface Grant extends Holder {
     /** What it could not do without, and what it would have liked. */
-    minimumBytes: number;
+    minimumBytes: () => number;
     wishedBytes: number;
 }
 
-type Request = Omit<MemoryRequest, "minimumBytes"> & { minimumBytes: number };
+type Request = Omit<MemoryRequest, "minimumBytes" | "fits"> & { minimumBytes: number };
+type Asked = Required<MemoryRequest>;
 
 interface Waiter {
-    asked: MemoryRequest;
+    asked: Asked;
     resolve: (grant: Grant) => void;
     reject: (error: SpillwayError) => void;
 }
@@ -61,9 +64,10 @@ function offer(request: Request, freeBytes: number, others: number): { wished: n
     };
 }
 
-function askedOnce(asked: MemoryRequest): MemoryRequest {
+function askedOnce(asked: MemoryRequest): Asked {
     let known: number | undefined;
-    return { ...asked, minimumBytes: () => (known ??= asked.minimumBytes()) };
+    const minimumBytes = (): number => (known ??= asked.minimumBytes());
+    return { fits: (bytes) => bytes >= minimumBytes(), ...asked, minimumBytes };
 }
 
 /**
@@ -166,13 +170,14 @@ export class Admission {
         const free = this.freeBytes;
         const wished = wishedBytes(wantedBytes);
         if (wished > (waitsForUser ? this.#share(free) : free)) return undefined;
-        return this.#grant({ bytes: Math.floor(wished), waitsForUser, minimumBytes: 0, wishedBytes: wished });
+        return this.#grant({ bytes: Math.floor(wished), waitsForUser, minimumBytes: () => 0, wishedBytes: wished });
     }
 
-    async #waitFor(asked: MemoryRequest, onCancel: (cancel: () => void) => void): Promise<Grant> {
+    async #waitFor(request: MemoryRequest, onCancel: (cancel: () => void) => void): Promise<Grant> {
+        const asked = askedOnce(request);
         this.#checkFits(asked);
         return await new Promise<Grant>((resolve, reject) => {
-            const waiter = { asked: askedOnce(asked), resolve, reject };
+            const waiter = { asked, resolve, reject };
             this.#waiting.push(waiter);
             this.#serve();
             onCancel(() => {
@@ -186,9 +191,9 @@ export class Admission {
     }
 
     /** Throws where the whole budget is too little. What could use no more than that needs no more. */
-    #checkFits({ wantedBytes, minimumBytes }: MemoryRequest): void {
+    #checkFits({ wantedBytes, minimumBytes, fits }: Asked): void {
         const relationBytes = this.relationBytes();
-        if (wantedBytes + relationBytes <= this.budgetBytes) return;
+        if (wantedBytes + relationBytes <= this.budgetBytes || fits(this.budgetBytes - relationBytes)) return;
         const leastBytes = minimumBytes() + relationBytes;
         if (leastBytes <= this.budgetBytes) return;
         const what = relationBytes === 0 ? "The query" : "The query, with the batches of its files,";
@@ -233,6 +238,7 @@ export class Admission {
                 continue;
             }
             if (this.#mustWait(asked)) return;
+            if (this.#grantShare(waiter)) continue;
             const request = { ...asked, minimumBytes: asked.minimumBytes() };
             const free = this.freeBytes;
             const { wished, most } = offer(request, free, this.#readers.size);
@@ -240,7 +246,8 @@ export class Admission {
             const enough = Math.min(wished, leastOffer(request.wantedBytes, request.minimumBytes));
             if (free >= request.minimumBytes && (Math.min(free, most) >= enough || others === 0)) {
                 this.#waiting.shift();
-                const { minimumBytes, waitsForUser } = request;
+                const { waitsForUser } = request;
+                const { minimumBytes } = asked;
                 const bytes = Math.floor(Math.min(wished, most));
                 waiter.resolve(this.#grant({ bytes, waitsForUser, minimumBytes, wishedBytes: wished }));
                 continue;
@@ -249,6 +256,20 @@ export class Admission {
             this.#waiting.shift();
             waiter.reject(this.#refuse(request, free + others));
         }
+    }
+
+    /**
+     * The first one that waits gets its share, less than it wishes, where nothing ends by itself and a plan for the
+     * share shows that it is enough: what it needs at least is not worked out then.
+     */
+    #grantShare({ asked, resolve }: Waiter): boolean {
+        const { waitsForUser, minimumBytes, wantedBytes } = asked;
+        const free = this.freeBytes;
+        const share = Math.floor(waitsForUser ? this.#share(free) : free);
+        if (this.#endingBytes > 0 || !asked.fits(share)) return false;
+        this.#waiting.shift();
+        resolve(this.#grant({ bytes: share, waitsForUser, minimumBytes, wishedBytes: wishedBytes(wantedBytes) }));
+        return true;
     }
 
     #refuse(request: Request, freeBytes: number): SpillwayError {
@@ -270,7 +291,7 @@ export class Admission {
         const fits = (limit: number): boolean => {
             let free = limit;
             readers.forEach(({ minimumBytes, wishedBytes }, i) => {
-                free -= Math.min(wishedBytes, Math.max(minimumBytes, shareOf(free, i)));
+                free -= Math.min(wishedBytes, Math.max(minimumBytes(), shareOf(free, i)));
             });
             return free >= request.minimumBytes;
         };

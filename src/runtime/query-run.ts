@@ -293,7 +293,8 @@ export class QueryRun {
     /**
      * Memory ran short: with a plan for less of it, what that leaves of the grant is room for what no estimate foresaw.
      * The last one is for the least that the query can run with, so that a budget never fails where a smaller one does
-     * not. Throws `error` where there is no such plan, or where rows are gone.
+     * not, and keeps no tables that have to stay in memory. Throws `error` where there is no such plan, or where rows
+     * are gone.
      */
     async #runSmaller(
         plan: Plan,
@@ -303,12 +304,16 @@ export class QueryRun {
     ): Promise<{ rows: number; ran: Plan }> {
         const { planner } = granted;
         const { deviceReason, memory } = plan;
-        if (plan.device !== "cpu" || !lacksHostMemory(error) || memory.budgetBytes <= planner.minimumBytes())
-            throw error;
+        const isLeast = (): boolean => memory.budgetBytes <= planner.minimumBytes();
+        const mayStream = planner.query.setFull !== true;
+        if (plan.device !== "cpu" || !lacksHostMemory(error) || (isLeast() && !mayStream)) throw error;
         if (this.#sent && !sink.restart()) throw error;
         this.#sent = false;
-        const bytes = Math.max(planner.minimumBytes(), Math.floor(memory.budgetBytes * smallerPlanShare));
-        return await this.#runPlan(freezePlan({ ...planner.plan(bytes, false), deviceReason }), granted, sink);
+        const less = isLeast() ? new QueryPlanner({ ...planner.query, setFull: true }) : planner;
+        const bytes = Math.max(less.minimumBytes(), Math.floor(memory.budgetBytes * smallerPlanShare));
+        if (bytes > memory.budgetBytes) throw error;
+        const next = freezePlan({ ...less.plan(bytes, false), deviceReason });
+        return await this.#runPlan(next, { ...granted, planner: less }, sink);
     }
 
     /** Forgets how large values are, which short sums relied on. */

@@ -250,6 +250,7 @@ export class QueryRunner {
         return {
             wantedBytes: Math.max(planner.wantedBytes(), this.device.wantedBytes(planner)),
             minimumBytes: () => planner.minimumBytes(),
+            fits: (bytes) => planner.fits(bytes),
             waitsForUser: query.sink === "batches" || readsStream(query.root)
         };
     }

@@ -228,7 +228,7 @@ function drawChain(random: Random): Drawn {
 
 describe("random chains", () => {
     test("succeed with every budget above one that is enough", async () => {
-        await forSeeds(90_000, 40, async (random) => {
+        await forSeeds(90_000, 24, async (random) => {
             const { words, rows, make } = drawChain(random);
             const hosts = Array.from({ length: 5 }, () => mebibyte * 2 ** (random.unit() * 4));
             try {
