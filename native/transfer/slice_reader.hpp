@@ -25,6 +25,13 @@ struct NodeScratch {
         int64_t end = 0;
         int64_t used = 0;  // views: bytes of the values alone
     };
+    // Offsets of a file that are in `offsets`: what looked ahead at them has read them for who reads the rows.
+    struct KeptOffsets {
+        int32_t file = -1;
+        int64_t begin = 0;  // in the file
+        int64_t bytes = 0;
+    };
+    KeptOffsets kept_offsets;
     std::vector<Range> ranges;
     Reservation lists;  // of `ranges` and ColumnView::view_buffers, where they are long
     std::vector<NodeScratch> children;
@@ -82,7 +89,8 @@ class SliceReader {
     void read_null(const Slice& slice, NodeScratch& scratch, ColumnView& view);
     void read_bool(const Slice& slice, NodeScratch& scratch, ColumnView& view);
     OffsetRange read_offsets(const Slice& slice, NodeScratch& scratch, ColumnView& view);
-    OffsetRange peek_offsets(const Slice& slice);
+    const uint8_t* fetch_offsets(const Slice& slice, NodeScratch& scratch);
+    OffsetRange peek_offsets(const Slice& slice, NodeScratch& scratch);
     void read_binary(const Slice& slice, NodeScratch& scratch, ColumnView& view);
     void read_children(const Slice& slice, int64_t row, int64_t rows, NodeScratch& scratch, ColumnView& view);
     void check_list_end(const Slice& slice, int64_t last) const;

@@ -188,7 +188,7 @@ uint64_t SliceReader::view_value_bytes(const Slice& slice, NodeScratch& scratch)
 
 uint64_t SliceReader::value_bytes(const Slice& slice, NodeScratch& scratch) {
     if (slice.plan.type->layout == Layout::kBinary) {
-        const OffsetRange range = peek_offsets(slice);
+        const OffsetRange range = peek_offsets(slice, scratch);
         check_bytes_end(slice, range.last);
         return static_cast<uint64_t>(range.last - range.first);
     }

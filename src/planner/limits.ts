@@ -87,6 +87,7 @@ function makeLadder(policy: Policy, threads: number, sink: SinkKind): PlanLimits
         step({ pageBytesMax: policy.pageBytesMin });
     }
     step({ openPagesShare: 0.8, radixBitsMax: 6, pageBytesMax: policy.pageBytesMin, batchRowsMin: 256 });
+    step({ morselBytes: policy.morselBytes / 8, batchBytes: policy.batchBytes / 8 });
     step({ morselBytes: policy.morselBytes / 16, morselRowsMin: 256, batchBytes: policy.batchBytes / 16 });
     for (let workers = Math.floor(threads / 2); workers >= 1; workers = Math.floor(workers / 2)) step({ workers });
     step({
