@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineInfo } from "../machine/machine.js";
 import type { MachineProfile } from "../machine/profile.js";
-import { nsPerMs } from "../model/sizes.js";
-import type { SinkKind } from "../plan/plan.js";
+import { isVariable, type ColumnType, type KeySpec } from "../model/column-type.js";
+import { nsPerMs, sumOf } from "../model/sizes.js";
+import type { GroupDescription, PartitionDescription, SinkKind } from "../plan/plan.js";
 import type { SetDraft, StageDraft } from "./compile.js";
 import { arrowRowBytes, type ValueWidth } from "./estimates.js";
 import { columnsRead, pipelineColumnsRead } from "./stage-memory.js";
@@ -16,6 +17,8 @@ export interface CostContext {
     sink: SinkKind;
     /** Mean bytes of a result row; 0 for a count. */
     resultRowBytes: number;
+    /** None for a count. */
+    resultTypes: readonly ColumnType[];
 }
 
 export interface Cost {
@@ -31,6 +34,45 @@ export interface Cost {
  * keys, which took a third.
  */
 const movers = ({ workers }: CostContext): number => workers ** (1 + Math.log2(0.9));
+
+/**
+ * What the figures of a profile, which are of one key of 8 bytes and of two columns, are for other rows. Fitted to the
+ * suite on 16 cores (docs/results/h200-host/cpu-suite.json), whose CPU time for each row is given. Text keys: 18 bytes
+ * joined and counted 64 ns, where 4 columns of numbers took 56 with their results; two integers counted 57.
+ */
+const textKeyNs = 25;
+const furtherKeyNs = 20;
+/** Values of a result: 25 columns, of which 12 are text, took 279 ns, 5 with one text 71. */
+const textValueNs = 16;
+/** native/cpu/group_by/group_numbers.cpp: while groups are fewer, rows are added up in arrays by their numbers. */
+const numberedGroupsMax = 16384;
+/**
+ * There a short key takes this share of the figure of an aggregate, and a value: 5 aggregates by two short texts 27 ns,
+ * 10 aggregates 35, 4 sums by an integer 20, 4 without a key 10, of which 5 to 11 are for reading.
+ */
+const numberedKeyShare = 0.5;
+const numberedValueShare = 0.1;
+/** Partitioned, each aggregate beyond the key takes this share, and each group so many times the figure. */
+const valueShare = 1 / 3;
+const newGroupShare = 4;
+const shortKeyBytes = 8;
+/** A value of a set of distinct ones: 6 M rows took 61 ns each to be counted by 200,000 keys, 38 to be added up. */
+const distinctNs = 20;
+/**
+ * Rows that are looked up in vectors wait for several lines of memory at a time: past tables of 80 MB, two cores, a
+ * join with sorted keys took 22 ns of CPU time for each row, and one with keys in no order 71.
+ */
+const overlappedMissShare = 0.3;
+
+function keysNs(keys: readonly KeySpec[]): number {
+    return sumOf(keys.map(({ kind }, i) => (kind === "integer" ? (i > 0 ? furtherKeyNs : 0) : textKeyNs)));
+}
+
+/** Texts that go along in encoded rows, and are no keys. */
+function carriedNs({ columns, keys, carry }: Pick<PartitionDescription, "columns" | "keys" | "carry">): number {
+    const others = carry.filter((column) => column >= 0 && keys.every((key) => key.column !== column));
+    return textValueNs * others.filter((column) => isVariable(columns[column] as ColumnType)).length;
+}
 
 /** Bytes of a set that its pool cannot hold. */
 function spilled(context: CostContext, set: number): number {
@@ -66,7 +108,10 @@ function outputMs(context: CostContext, stage: StageDraft): number {
     if (sink === "count") return 0;
     const rows = Math.min(stage.rowsOut, stage.output.limit?.rows ?? Infinity);
     const bytes = rows * resultRowBytes;
-    const gather = (rows * profile.outputNsPerRow) / nsPerMs + bytes / profile.outputBytesPerMs;
+    const { resultTypes } = context;
+    const values =
+        (profile.outputNsPerRow * resultTypes.length) / 2 + textValueNs * resultTypes.filter(isVariable).length;
+    const gather = (rows * values) / nsPerMs + bytes / profile.outputBytesPerMs;
     // Workers gather while others write.
     return Math.max(gather / movers(context), sink === "file" ? bytes / profile.fileWriteBytesPerMs : 0);
 }
@@ -78,7 +123,8 @@ function spillMs(context: CostContext, set: number): number {
 function partitionCost(context: CostContext, stage: Extract<StageDraft, { kind: "partition" }>, read: number): Cost {
     const draft = context.sets[stage.set];
     const rowBytes = draft === undefined ? 16 : draft.width.fixed + draft.width.heap;
-    const ns = encodeNs(context, stage.rowsIn, rowBytes);
+    const others = draft === undefined ? 0 : keysNs(draft.spec.keys) + carriedNs(draft.spec);
+    const ns = encodeNs(context, stage.rowsIn, rowBytes) + stage.rowsIn * others;
     const readMs = (stage.rowsIn * read) / context.profile.readBytesPerMs;
     return {
         ms: (ns / nsPerMs + readMs) / movers(context) + spillMs(context, stage.set),
@@ -112,10 +158,12 @@ function joinCost(
     const probeRows = share * (streaming ? stage.rowsIn : (context.sets[stage.probe]?.rows ?? 0));
     // Tables that stay are all there before the first probe row; others are built one after the other.
     const builtRows = buildRows * (streaming ? 1 : share);
-    let ns = builtRows * (profile.buildNsPerRow + miss) + probeRows * (profile.probeNsPerRow + miss);
+    const probeMiss = streaming ? miss * overlappedMissShare : miss;
+    let ns = builtRows * (profile.buildNsPerRow + miss) + probeRows * (profile.probeNsPerRow + probeMiss);
     let ms = 0;
     if (streaming) {
-        ns += encodeNs(context, probeRows, 0) + (probeRows * read * nsPerMs) / profile.readBytesPerMs;
+        ns += encodeNs(context, probeRows, 0) + probeRows * keysNs(stage.probeSpec.keys);
+        ns += (probeRows * read * nsPerMs) / profile.readBytesPerMs;
     } else {
         ms += (spilled(context, stage.build) + spilled(context, stage.probe)) / profile.spillReadBytesPerMs;
     }
@@ -132,7 +180,10 @@ function arrayJoinCost(context: CostContext, stage: Extract<StageDraft, { kind: 
         (stage.rowsIn - stage.probeRows + probeRows) *
         (profile.arrayNsPerKey + miss + (8 * nsPerMs) / profile.readBytesPerMs);
     const merge = ((stage.spec.buildWorkers * stage.spec.keyValues) / 8 / profile.readBytesPerMs) * nsPerMs;
-    const encoded = stage.spec.outputs.length === 0 ? 0 : encodeNs(context, probeRows, read);
+    const encoded =
+        stage.spec.outputs.length === 0
+            ? 0
+            : encodeNs(context, probeRows, read) + probeRows * carriedNs(stage.probeSpec);
     const ns = keys + merge + encoded;
     return { ms: ns / nsPerMs / workers + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
 }
@@ -147,13 +198,13 @@ function pipelineCost(context: CostContext, stage: Extract<StageDraft, { kind: "
         const buildRows = set?.rows ?? 0;
         const miss = missNs(context, buildRows * ((set?.width.fixed ?? 16) + (set?.width.heap ?? 0) + 40));
         ns += buildRows * (profile.buildNsPerRow + miss);
-        ns += encodeNs(context, rows, 0) + rows * (profile.probeNsPerRow + miss);
+        ns += encodeNs(context, rows, 0) + rows * (profile.probeNsPerRow + miss * overlappedMissShare);
+        ns += rows * keysNs(stage.spec.joins[place]?.keys ?? []);
         rows = stage.rowsOfJoins[place] ?? rows;
     });
     if (stage.group !== undefined) {
-        const states = stage.group.spec.aggregates.length + 1;
-        const miss = missNs(context, stage.rowsOut * (40 + 16 * states));
-        ns += encodeNs(context, rows, 0) + rows * (profile.groupNsPerRow * states + miss);
+        const { spec, inputSpec } = stage.group;
+        ns += encodeNs(context, rows, 0) + groupNs(context, spec, inputSpec.keys, rows, stage.rowsOut, 1);
     }
     return { ms: ns / nsPerMs / movers(context) + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
 }
@@ -162,19 +213,39 @@ function outputSpill(context: CostContext, stage: StageDraft): number {
     return stage.kind !== "partition" && stage.output.to === "set" ? spilled(context, stage.output.set) : 0;
 }
 
+/** Rows that are added up in tables of so many partitions. */
+function groupNs(
+    context: CostContext,
+    { aggregates }: GroupDescription,
+    keys: readonly KeySpec[],
+    rows: number,
+    groups: number,
+    partitions: number
+): number {
+    const { groupNsPerRow } = context.profile;
+    const distinct = distinctNs * aggregates.filter(({ kind }) => kind === "countDistinct").length;
+    if (groups <= numberedGroupsMax) {
+        const short = keys.filter(({ kind, width }) => kind === "integer" || (width > 0 && width <= shortKeyBytes + 1));
+        const shares = numberedKeyShare * short.length + numberedValueShare * aggregates.length;
+        return rows * (groupNsPerRow * shares + textKeyNs * (keys.length - short.length) + distinct);
+    }
+    const miss = missNs(context, (groups * (40 + 16 * (aggregates.length + 1))) / partitions);
+    const perRow = groupNsPerRow * (1 + valueShare * aggregates.length) + miss + distinct;
+    return rows * perRow + groups * groupNsPerRow * newGroupShare;
+}
+
 function groupCost(
     context: CostContext,
     stage: Extract<StageDraft, { kind: "group" | "hashGroup" }>,
     read: number
 ): Cost {
     const { profile, workers } = context;
-    const states = stage.spec.aggregates.length + 1;
-    const partitions = stage.kind === "group" ? 2 ** (context.sets[stage.set]?.spec.radixBits ?? 0) : 1;
-    const miss = missNs(context, (stage.rowsOut * (40 + 16 * states)) / partitions);
-    let ns = stage.rowsIn * (profile.groupNsPerRow * states + miss);
+    const spec = stage.kind === "group" ? context.sets[stage.set]?.spec : stage.inputSpec;
+    const partitions = 2 ** (spec?.radixBits ?? 0);
+    let ns = groupNs(context, stage.spec, spec?.keys ?? [], stage.rowsIn, stage.rowsOut, partitions);
     let ms = 0;
     if (stage.kind === "hashGroup") {
-        ns += encodeNs(context, stage.rowsIn, 0) + (stage.rowsIn * read * nsPerMs) / profile.readBytesPerMs;
+        ns += (stage.rowsIn * read * nsPerMs) / profile.readBytesPerMs;
     } else ms += spilled(context, stage.set) / profile.spillReadBytesPerMs;
     return { ms: ms + ns / nsPerMs / workers + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
 }
@@ -202,6 +273,9 @@ function readBytesPerRow(
     return arrowRowBytes(columnsRead(spec.keys, spec.carry).map((column) => widths[column] ?? { fixed: 8, heap: 0 }));
 }
 
+/** What each worker adds to the start of a stage, of that of a stage with one: 0.2 ms with one, 1.3 with 16. */
+const startedWorkerShare = 0.4;
+
 /** Predicted time and spill of a stage. `widths`: value widths of the input that it reads, if any. */
 export function stageCost(context: CostContext, stage: StageDraft, widths: readonly ValueWidth[] | undefined): Cost {
     const read = readBytesPerRow(stage, context.sets, widths);
@@ -215,5 +289,6 @@ export function stageCost(context: CostContext, stage: StageDraft, widths: reado
                 : stage.kind === "pipeline"
                   ? pipelineCost(context, stage, read)
                   : groupCost(context, stage, read);
-    return { ms: cost.ms + context.profile.stageStartMs, spillBytes: cost.spillBytes };
+    const start = context.profile.stageStartMs * Math.max(1, context.workers * startedWorkerShare);
+    return { ms: cost.ms + start, spillBytes: cost.spillBytes };
 }

@@ -2,7 +2,7 @@
 import type { DataType } from "apache-arrow";
 import { SpillwayError } from "../errors.js";
 import type { ColumnType } from "../model/column-type.js";
-import { bytesOption, formatBytes, parseBytes } from "../model/sizes.js";
+import { bytesOption, formatBytes, parseBytes, sumOf } from "../model/sizes.js";
 import { limitOf, type InputInfo } from "../plan/logical.js";
 import { typeText } from "../arrow/type-text.js";
 import { freezePlan, type PartitionSet, type Plan, type PlanInput } from "../plan/plan.js";
@@ -94,6 +94,18 @@ function stageInputWidths(stage: StageDraft, best: Attempt): readonly ValueWidth
     return best.draft.request.estimator.of({ kind: "input", input, columns: input.columns }).widths;
 }
 
+/**
+ * What a query takes beside its stages: planning, samples, opening of files, turns of the event loop. Suite on 16
+ * cores: 3.3 ms for group-bys of one stage beyond the CPU time of a core, 5 ms for two stages, 8 for four.
+ */
+export function queryStartMs(workers: number): number {
+    return workers === 1 ? 0.4 : 2;
+}
+
+function predictedMs(stages: Plan["stages"], workers: number): number {
+    return stages.length === 0 ? 0 : queryStartMs(workers) + sumOf(stages.map((stage) => stage.predictedMs));
+}
+
 function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimumBytes: number | null): Plan {
     const { draft, phases, fixedBytes } = best;
     const { root, sink } = query;
@@ -106,6 +118,7 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
     const estimate = estimator.of(root);
     const limit = limitOf(root);
     const resultRowBytes = sink === "count" ? 0 : arrowRowBytes(estimate.widths);
+    const outputColumns: readonly ColumnType[] = sink === "count" ? [] : root.columns.map((column) => column.type);
     const context: CostContext = {
         sets: draft.sets,
         poolBytes,
@@ -113,7 +126,8 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
         machine: query.machine,
         workers: draft.workers,
         sink,
-        resultRowBytes
+        resultRowBytes,
+        resultTypes: outputColumns
     };
     // Of no rows none has to be found.
     const drafts = limit === 0 ? [] : draft.stages;
@@ -126,7 +140,6 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
             predictedSpillBytes: cost.spillBytes
         };
     });
-    const outputColumns: readonly ColumnType[] = sink === "count" ? [] : root.columns.map((column) => column.type);
     const plan: Plan = {
         device: "cpu",
         deviceReason: null,
@@ -156,7 +169,7 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
             wantedBytes: best.wantedBytes,
             fixedBytes
         },
-        predictedMs: stages.reduce((sum, stage) => sum + stage.predictedMs, 0),
+        predictedMs: predictedMs(stages, draft.workers),
         ...(limit === Infinity ? {} : { limit })
     };
     // Nobody but the engine sees the plan of a run.
@@ -169,9 +182,9 @@ const triedMsShare = 1 / 4;
 const missedShare = 1 / 16;
 
 function withFirst(plan: Plan, first: Plan): Plan {
-    const { predictedMs } = plan;
-    if (first.predictedMs > predictedMs * triedMsShare) return plan;
-    return { ...plan, first, predictedMs: first.predictedMs + predictedMs * missedShare };
+    const stagesMs = plan.predictedMs - queryStartMs(plan.threads);
+    if (first.predictedMs - queryStartMs(first.threads) > stagesMs * triedMsShare) return plan;
+    return { ...plan, first, predictedMs: first.predictedMs + stagesMs * missedShare };
 }
 
 /** Plans one query: pure, from descriptions, statistics and the machine to a frozen plan. */

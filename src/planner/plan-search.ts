@@ -173,8 +173,8 @@ class RungSearch<Found> {
 
 /**
  * The first rung for which that holds, where it holds for all behind it as well, by halves: going down one by one made
- * 26 plans, in 25 ms, of four joins in 52 MiB. The first rung is tried first, as budgets are mostly ample. Undefined: it
- * does not hold for the last one.
+ * 26 plans, in 25 ms, of four joins in 52 MiB. The first rung is tried first, as budgets are mostly ample. Undefined:
+ * it does not hold for the last one.
  */
 function firstThat<Found>(
     rungs: readonly RungSearch<Found>[],

@@ -16,7 +16,7 @@ import { besideBytes } from "../planner/streaming/host-memory.js";
 import { outOfCoreHostBytes } from "../planner/plan-out-of-core.js";
 import { planOnDevice, tablesHostBytes, type DevicePlan } from "../planner/plan-device.js";
 import { isOutOfCore } from "../plan/device-stages.js";
-import type { QueryPlanner } from "../planner/plan-query.js";
+import { queryStartMs, type QueryPlanner } from "../planner/plan-query.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 import { DeviceAdmission } from "./device-admission.js";
 import { GpuOpening, type GpuMemoryOptions, type Savings } from "./gpu-opening.js";
@@ -186,18 +186,19 @@ export class QueryDevice {
         if (failure !== undefined) return onHost(host, failure);
         const { deviceOpenMs, deviceInputStartMs } = query.profile;
         // No plan for a GPU takes less: there is nothing to save.
-        if (host.predictedMs <= deviceInputStartMs) return onHost(host, "the query is a small one");
+        const hostMs = comparedMs(host, query);
+        if (hostMs <= deviceInputStartMs) return onHost(host, "the query is a small one");
         const draft = this.#draft(query, host);
         if (draft.made instanceof NotOnDevice) return onHost(host, this.#reasonOf(draft.made));
         const deviceMs = comparedMs(draft.made.plan, query);
-        const savingMs = host.predictedMs - deviceMs;
-        if (savingMs <= 0) return onHost(host, slower(host.predictedMs, deviceMs));
+        const savingMs = hostMs - deviceMs;
+        if (savingMs <= 0) return onHost(host, slower(hostMs, deviceMs));
         if (opened !== undefined || savingMs > this.#opening.remainingMs(deviceOpenMs)) {
             return await this.#prefer(query, host, draft);
         }
         const isCounted = isRun && !this.#opening.isUnderWay;
         const promised = this.#opening.promise(savingMs, deviceOpenMs, isRun);
-        const plan = onHost(host, `${slower(host.predictedMs, deviceMs)}, but ${promised}`);
+        const plan = onHost(host, `${slower(hostMs, deviceMs)}, but ${promised}`);
         if (isCounted) this.#waiting.set(plan, deviceOpenMs);
         return plan;
     }
@@ -270,10 +271,9 @@ export class QueryDevice {
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
             if (wanted > limitBytes && made.plan.deviceMemory?.elseOutOfCore !== true)
                 return onHost(host, this.#admission.doesNotFit(wanted, limitBytes, made.notOutOfCore));
-            if (!hasOutOfCore(made.plan) || isWanted(query.debug) || comparedMs(made.plan, query) < host.predictedMs) {
-                return made.plan;
-            }
-            return onHost(host, slower(host.predictedMs, comparedMs(made.plan, query)));
+            const [hostMs, deviceMs] = [comparedMs(host, query), comparedMs(made.plan, query)];
+            if (!hasOutOfCore(made.plan) || isWanted(query.debug) || deviceMs < hostMs) return made.plan;
+            return onHost(host, slower(hostMs, deviceMs));
         } catch (error) {
             const reason = deviceFailure(error);
             if (reason === undefined) throw error;
@@ -378,8 +378,10 @@ function isWanted(debug: Knobs): boolean {
     return debug.gpu === true || debug.outOfCore === true;
 }
 
-/** The time of a plan for the GPU less what the query takes on either device before its stages begin. */
-const comparedMs = ({ predictedMs }: Plan, { profile }: PlanQuery): number => predictedMs - profile.deviceQueryStartMs;
+/** The time of a plan less what the query takes on either device before its stages begin. */
+function comparedMs({ device, predictedMs, threads }: Plan, { profile }: PlanQuery): number {
+    return predictedMs - (device === "gpu" ? profile.deviceQueryStartMs : queryStartMs(threads));
+}
 
 function slower(hostMs: number, deviceMs: number): string {
     return `predicted times are ${formatMs(hostMs)} on the CPU against ${formatMs(deviceMs)} on a GPU`;

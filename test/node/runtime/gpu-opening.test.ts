@@ -7,7 +7,7 @@ import { loadProfile } from "../../../src/machine/profile.js";
 import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { planOnDevice } from "../../../src/planner/plan-device.js";
-import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { planQuery, queryStartMs, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { Savings } from "../../../src/runtime/gpu-opening.js";
 import { deviceWith, failureOf, type GpuShape } from "../../support/made-up-gpu.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
@@ -26,7 +26,8 @@ function saving(ms: number, more: Partial<PlanQuery> = {}): [PlanQuery, Plan] {
     const host = planQuery(query);
     const made = planOnDevice(query, host, 0);
     if (made instanceof NotOnDevice) throw made;
-    return [query, { ...host, predictedMs: made.plan.predictedMs - deviceQueryStartMs + ms }];
+    const stagesMs = made.plan.predictedMs - deviceQueryStartMs + ms;
+    return [query, { ...host, predictedMs: stagesMs + queryStartMs(host.threads) }];
 }
 
 /** A GPU that opens when it is told to. */
