@@ -13,7 +13,7 @@ namespace {
 
 KeySpec array_key(int32_t column, const ColumnType& type, int32_t text_width) {
     KeySpec spec = key_spec(column, type);
-    if (spec.kind == KeyKind::kBytes) spec.kind = KeyKind::kInlineBytes, spec.width = text_width;
+    if (spec.kind == KeyKind::kBytes && text_width > 0) spec.kind = KeyKind::kInlineBytes, spec.width = text_width;
     return spec;
 }
 
@@ -173,6 +173,40 @@ TEST(group_by_key_array_of_texts_and_several_keys) {
                           random);
         }
     }
+}
+
+// text_width 0: not inline.
+TEST(group_by_key_array_of_encoded_texts) {
+    Random random(15);
+    constexpr size_t rows = 6000;
+    const auto texts = [&](Layout layout, int32_t width, uint64_t distinct, size_t longest, double nulls) {
+        return column_of(plain_type(layout, Order::kBytes, width, "text"), rows, [&] {
+            const uint64_t pick = random() % distinct;
+            const std::string end = std::to_string(pick);
+            std::string text(std::max(longest, end.size()) - end.size() - (pick % 2 != 0 && longest > 6 ? 1 : 0), 'x');
+            return std::uniform_real_distribution<double>(0, 1)(random) < nulls ? Cell() : Cell(text + end);
+        });
+    };
+    for (const auto& [layout, width] : {std::pair{Layout::kBinary, 4}, {Layout::kView, 16}}) {
+        for (const auto& [text_width, longest] : {std::pair{0, 60}, {0, 13}, {24, 23}, {16, 15}, {11, 7}}) {
+            for (const double nulls : {0.0, 0.1}) {
+                const auto bytes = static_cast<size_t>(longest);
+                const InputColumn few = texts(layout, width, 5, bytes, nulls);
+                const InputColumn more = texts(layout, width, 300, bytes, 0);
+                const InputColumn numbers = numbers_of<int32_t>(Order::kSigned, rows, -2, 5, random);
+                for (const std::vector<InputColumn>& keys :
+                     {std::vector{few}, std::vector{more}, std::vector{few, numbers},
+                      std::vector{numbers, more, few}}) {
+                    const Finds finds = check_numbers(keys, text_width, true, random);
+                    EXPECT(finds.found >= finds.blocks / 2);
+                }
+            }
+        }
+    }
+    // The codes of both together are too many.
+    const InputColumn many = texts(Layout::kBinary, 4, 400, 60, 0);
+    EXPECT(check_numbers({many, texts(Layout::kBinary, 4, 400, 60, 0)}, 0, false, random).found == 0);
+    EXPECT(check_numbers({texts(Layout::kBinary, 4, 1 << 20, 60, 0)}, 0, false, random).found == 0);
 }
 
 TEST(group_by_key_array_leaves_nulls_to_others) {

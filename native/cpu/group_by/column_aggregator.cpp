@@ -151,7 +151,10 @@ bool ColumnAggregator::number_rows(const ColumnRows& rows, int64_t count) {
         return true;
     }
     encode_keys(rows, count);
-    if (!numbers_.find(*block_, places_.data())) return false;
+    if (!numbers_.find(*block_, places_.data())) {
+        // The memory of the array, with its texts, may be what is missing.
+        if (!key_array_.release() || !numbers_.find(*block_, places_.data())) return false;
+    }
     complete_records();
     key_array_.learn(places_.data());
     if (numbers_.count() > accumulators_.room() && !make_room()) return false;

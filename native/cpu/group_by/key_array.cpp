@@ -26,6 +26,16 @@ bool has_small_values(const KeySpec& spec) {
            (kind == KeyKind::kInlineBytes && spec.width <= 8);
 }
 
+// Texts of one byte are read faster as what they are, and keys of one word are found as fast by a hash of it.
+bool wants_dictionary(const GroupPlan& plan, const KeySpec& spec) {
+    return plan.wide_keys() && (spec.kind == KeyKind::kBytes || (spec.kind == KeyKind::kInlineBytes && spec.width > 2));
+}
+
+std::unique_ptr<LocalDictionary> make_dictionary(const KeySpec& spec, TableMemory& memory) {
+    const int32_t width = spec.kind == KeyKind::kInlineBytes ? spec.width : 0;
+    return std::make_unique<LocalDictionary>(memory, static_cast<uint32_t>(width));
+}
+
 // Values of a key. word(i): modulo the range of `Word`, less `offset`. Values that differ have words that differ, so
 // that the difference of a word and any base tells them apart, whatever overflows.
 template <class T>
@@ -87,12 +97,14 @@ bool visit_one_byte_texts(const ColumnView& view, const KeySpec& spec, const Col
 
 KeyArray::KeyArray(const GroupPlan& plan, const std::vector<int32_t>& views, TableMemory& memory) : memory_(memory) {
     for (const KeyPart& key : plan.layout.keys) {
-        if (!has_small_values(key.spec)) {
+        const bool is_text = wants_dictionary(plan, key.spec);
+        if (!is_text && !has_small_values(key.spec)) {
             parts_.clear();
             return;
         }
         const auto view = std::find(views.begin(), views.end(), key.spec.column) - views.begin();
         parts_.push_back({&key, static_cast<size_t>(view)});
+        if (is_text) parts_.back().dictionary = make_dictionary(key.spec, memory);
     }
     if (parts_.empty()) return;
     indices_.resize(RowBlock::kRowsMax);
@@ -101,6 +113,9 @@ KeyArray::KeyArray(const GroupPlan& plan, const std::vector<int32_t>& views, Tab
 
 template <class Visit>
 void KeyArray::visit_values(const Part& part, const ColumnRows& rows, int64_t count, Visit&& visit) {
+    if (part.dictionary != nullptr) {
+        return visit(PlainValues<int32_t>{reinterpret_cast<const uint8_t*>(part.dictionary->codes())});
+    }
     const ColumnView& view = (*rows.views)[part.view];
     const ColumnType& type = *view.type;
     const KeySpec& spec = part.key->spec;
@@ -166,6 +181,7 @@ bool KeyArray::widen(const ColumnRows& rows, int64_t count) {
                 part.most = std::max(part.most, values[i]);
             }
         });
+        if (part.dictionary != nullptr) part.least = 0;  // codes grow upwards only
         const uint64_t range = static_cast<uint64_t>(part.most) - static_cast<uint64_t>(part.least);
         part.bits = static_cast<uint32_t>(std::bit_width(range));
         part.shift = bits;
@@ -173,7 +189,7 @@ bool KeyArray::widen(const ColumnRows& rows, int64_t count) {
         if (bits > kIndexBitsMax) return false;
         // What is left of the power of two, on both sides.
         const uint64_t rest = (uint64_t{1} << part.bits) - 1 - range;
-        part.base = static_cast<int64_t>(static_cast<uint64_t>(part.least) - rest / 2);
+        part.base = static_cast<int64_t>(static_cast<uint64_t>(part.least) - (part.dictionary ? 0 : rest / 2));
     }
     const uint64_t bytes = sizeof(uint16_t) << bits;
     numbers_.release();
@@ -193,7 +209,14 @@ bool KeyArray::find(const ColumnRows& rows, int64_t count, uint32_t copies, uint
     for (const Part& part : parts_) {
         const ColumnView& view = (*rows.views)[part.view];
         if (view.type->layout == Layout::kNull) return false;
-        if (any_null(view, rows.begin, count)) return false;
+        if (part.dictionary == nullptr && any_null(view, rows.begin, count)) return false;
+    }
+    for (const Part& part : parts_) {
+        if (part.dictionary == nullptr) continue;
+        if (!part.dictionary->encode((*rows.views)[part.view], rows.begin, count)) {
+            release();
+            return false;
+        }
     }
     if (numbers_.bytes() == 0 || !make_indices(rows, count)) {
         if (!widen(rows, count)) {
@@ -222,10 +245,12 @@ void KeyArray::learn(const uint32_t* numbers) {
     for (int64_t i = 0; i < known_; ++i) this->numbers()[indices_[i]] = static_cast<uint16_t>(numbers[i] + 1);
 }
 
-void KeyArray::release() {
+bool KeyArray::release() {
+    const bool was_usable = !parts_.empty();
     numbers_.release();
     parts_.clear();
     known_ = 0;
+    return was_usable;
 }
 
 }  // namespace spillway

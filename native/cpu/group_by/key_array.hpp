@@ -6,14 +6,16 @@
 #include <vector>
 
 #include "cpu/group_by/group_plan.hpp"
+#include "cpu/group_by/local_dictionary.hpp"
 #include "cpu/group_by/row_block.hpp"
 #include "cpu/group_by/table_memory.hpp"
 
 namespace spillway {
 
 // Numbers of groups by the values of their keys, in an array: without a row, a hash and a comparison for each. For keys
-// that are integers or short texts, while the ranges of their values have few values together. It learns the numbers
-// from those who know them otherwise, and does not take rows with a NULL in a key.
+// that are integers or texts, while the ranges of their values have few values together; beside other keys, and where
+// they are long, texts are encoded first. It learns the numbers from those who know them otherwise, and does not take
+// rows with a NULL in a key that is not encoded.
 class KeyArray {
   public:
     // views: as those of ColumnAggregator.
@@ -24,7 +26,8 @@ class KeyArray {
     bool find(const ColumnRows& rows, int64_t count, uint32_t copies, uint32_t* places);
     // numbers: of the rows that find() was called with last, all below kNumbersMax.
     void learn(const uint32_t* numbers);
-    void release();  // for good: find() returns false from now on
+    // For good: find() returns false from now on. Returns false where that was so before.
+    bool release();
 
     static constexpr uint32_t kNumbersMax = UINT16_MAX;
 
@@ -38,6 +41,7 @@ class KeyArray {
         uint32_t shift = 0;
         int64_t least = INT64_MAX;  // of the values that it was made for
         int64_t most = INT64_MIN;
+        std::unique_ptr<LocalDictionary> dictionary = nullptr;  // its codes are the values
     };
 
     // visit(values): values[i] of row i, whatever their type is.
