@@ -187,17 +187,28 @@ function withFirst(plan: Plan, first: Plan): Plan {
     return { ...plan, first, predictedMs: first.predictedMs + stagesMs * missedShare };
 }
 
+/** What was found of an equal query before: what it could use at most, and its last plan for a run. */
+export interface KnownPlan {
+    wantedBytes?: number;
+    plan?: Plan;
+}
+
 /** Plans one query: pure, from descriptions, statistics and the machine to a frozen plan. */
 export class QueryPlanner {
-    readonly #search: PlanSearch;
+    #made: PlanSearch | undefined;
     #first: QueryPlanner | null | undefined;
 
-    /** `mayTry`: its plan may begin with a try of the first rows of its inputs. */
+    /**
+     * `mayTry`: its plan may begin with a try of the first rows of its inputs. `known`: is completed with what is found.
+     */
     public constructor(
         public readonly query: PlanQuery,
-        private readonly mayTry = true
-    ) {
-        this.#search = new PlanSearch(query);
+        private readonly mayTry = true,
+        private readonly known: KnownPlan = {}
+    ) {}
+
+    get #search(): PlanSearch {
+        return (this.#made ??= new PlanSearch(this.query));
     }
 
     /** The planner of the query that is tried before this one; undefined: none is. */
@@ -211,7 +222,7 @@ export class QueryPlanner {
 
     /** Memory that the query could use at most. */
     public wantedBytes(): number {
-        return this.#search.at(this.query.budgetBytes).wantedBytes;
+        return (this.known.wantedBytes ??= this.#search.at(this.query.budgetBytes).wantedBytes);
     }
 
     /** Is the budget, in bytes, enough for a plan? */
@@ -229,6 +240,13 @@ export class QueryPlanner {
      * will look at it; the plan of a run does not say how little memory would have done.
      */
     public plan(budgetBytes: number, forReading = true): Plan {
+        if (forReading) return this.#plan(budgetBytes, true);
+        const { plan } = this.known;
+        if (plan?.memory.budgetBytes === budgetBytes) return plan;
+        return (this.known.plan = this.#plan(budgetBytes, false));
+    }
+
+    #plan(budgetBytes: number, forReading: boolean): Plan {
         const best = this.#search.at(budgetBytes);
         if (best.minimumBytes > budgetBytes) throw budgetTooSmall(this.minimumBytes(), budgetBytes, "are allowed");
         const plan = finishPlan(this.query, best, budgetBytes, forReading ? this.minimumBytes() : null);

@@ -169,9 +169,10 @@ export class QueryRun {
         const request = runner.planRequest(node, kind, debug, asked.batchRows);
         const policy = runner.samplingPolicy(request.debug, node);
         const known = runner.statistics.known(node, policy, kind);
-        const planner = new QueryPlanner(
-            known === undefined ? request : { ...request, statistics: known, ...runner.statistics.found(node) }
-        );
+        const planner =
+            known === undefined
+                ? new QueryPlanner(request)
+                : runner.plannerOf({ ...request, statistics: known, ...runner.statistics.found(node) });
         const granted = await this.#admit(planner);
         const opening = this.#openSources();
         if (known !== undefined) return { granted, opening };

@@ -22,6 +22,7 @@ import { QueryDevice, type DeviceOptions } from "./query-device.js";
 import { IdleTrim } from "./idle-trim.js";
 import { collectGarbage, droppedBatches } from "../execute/dropped-batches.js";
 import { Job } from "../execute/job.js";
+import { KnownPlans } from "./known-plans.js";
 import { OpenSources } from "./open-sources.js";
 import { QueryStarts } from "./query-starts.js";
 import { StatisticsCache } from "./statistics-cache.js";
@@ -71,6 +72,7 @@ export class QueryRunner {
         () => this.admission.waiting > 0
     );
     public readonly statistics = new StatisticsCache();
+    readonly #plans = new KnownPlans((layout) => this.statistics.versionOf(layout));
     public readonly sources = new OpenSources();
     public readonly device: QueryDevice;
     readonly #engine: EngineHandle;
@@ -243,6 +245,13 @@ export class QueryRunner {
         };
         if (this.parts.spillDirectory !== "") query.heldOnDisk = "streams";
         return batchRows === undefined ? query : { ...query, batchRows };
+    }
+
+    /** A planner of a query of which all statistics are known. */
+    public plannerOf(query: PlanQuery): QueryPlanner {
+        // Samples for a GPU are other ones.
+        const known = this.device.isLikely(query.debug, query.root) ? undefined : this.#plans.of(query);
+        return new QueryPlanner(query, true, known);
     }
 
     #memoryRequest(planner: QueryPlanner): MemoryRequest {

@@ -120,19 +120,18 @@ export abstract class Source<T extends TypeMap = TypeMap> {
     public readonly _node: LogicalNode;
     /** @internal */
     public readonly _debug: Knobs;
-    readonly #schema: Schema<T>;
+    #schema: Schema<T> | undefined;
 
     /** @internal */
     protected constructor(runner: QueryRunner, node: LogicalNode, debug: Knobs) {
         this._runner = runner;
         this._node = node;
         this._debug = debug;
-        this.#schema = logicalSchema(node) as Schema<T>;
     }
 
     /** Columns: names, Arrow types, nullability. */
     public get schema(): Schema<T> {
-        return this.#schema;
+        return (this.#schema ??= logicalSchema(this._node) as Schema<T>);
     }
 
     /** Joins this (left) with `right`. */

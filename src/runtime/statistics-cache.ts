@@ -66,6 +66,17 @@ export class StatisticsCache {
     /** By the layouts of the left and of the right side, and by their keys. */
     readonly #pairs = new WeakMap<SourceLayout, WeakMap<SourceLayout, Map<string, SampledPairs>>>();
 
+    readonly #versions = new WeakMap<SourceLayout, number>();
+
+    /** Another number whenever what is known of a relation has changed. */
+    public versionOf(layout: SourceLayout): number {
+        return this.#versions.get(layout) ?? 0;
+    }
+
+    #changed(layout: SourceLayout): void {
+        this.#versions.set(layout, this.versionOf(layout) + 1);
+    }
+
     /** Statistics for a query, if none has to be sampled first. */
     public known(root: LogicalNode, policy: Policy, sink: SinkKind = "count"): Map<string, KeyStatistics> | undefined {
         if (this.#unknownTexts(root, policy, sink).size > 0) return undefined;
@@ -114,7 +125,9 @@ export class StatisticsCache {
 
     /** A query found a longer text than is known: memory was written to, or a file. The next one looks again. */
     public forgetTexts(input: InputInfo): void {
-        if (input.source.kind === "layout") this.#longest.delete(input.source.layout);
+        if (input.source.kind !== "layout") return;
+        this.#longest.delete(input.source.layout);
+        this.#changed(input.source.layout);
     }
 
     #unknownTexts(root: LogicalNode, policy: Policy, sink: SinkKind): Map<InputInfo, number[]> {
@@ -135,6 +148,7 @@ export class StatisticsCache {
             const before = this.#longest.get(layout);
             const both = input.columns.map((_, column) => found[columns.indexOf(column)] ?? before?.[column]);
             this.#longest.set(layout, both);
+            this.#changed(layout);
         } catch (error) {
             if (!isMemoryPressure(error)) throw error;
         } finally {
@@ -152,6 +166,7 @@ export class StatisticsCache {
             const sampled = await job.binding.sampleValues(job.handle, handle, columns);
             const values = input.columns.map((_, column) => sampled[columns.indexOf(column)]);
             this.#values.set(layout, values);
+            this.#changed(layout);
         } catch (error) {
             // A later query may have the memory for it.
             if (!isMemoryPressure(error)) throw error;
@@ -176,6 +191,7 @@ export class StatisticsCache {
         const { layout } = input.source;
         const disproved = this.#disproved.get(layout) ?? new Set();
         this.#disproved.set(layout, disproved.add(keysText(keys)));
+        this.#changed(layout);
     }
 
     /** A query found sums that are larger than the sample of an input's values let expect: later plans know. */
@@ -188,6 +204,7 @@ export class StatisticsCache {
             layout,
             values.map((sample) => (sample === undefined ? undefined : { ...sample, magnitude: Infinity }))
         );
+        this.#changed(layout);
     }
 
     /** A sample, and what queries have found since. */
@@ -257,6 +274,7 @@ export class StatisticsCache {
             const shareOf = ({ input }: WantedStatistics): number => Math.min(1, sampleRows / Math.max(1, input.rows));
             const pairs = { ...found, shown: shareOf(left) * shareOf(right) };
             kept.set(pairsKey(wanted), pairs);
+            this.#changed(sampledLayout(left.input));
             return pairs;
         } catch (error) {
             if (isMemoryPressure(error)) return undefined;
@@ -283,6 +301,7 @@ export class StatisticsCache {
             const options = { sampleRows: wanted.sampleRows, exactRange: wanted.exactRange, workers };
             const found = await job.binding.keyStatistics(job.handle, handle, keys, options);
             perLayout.set(keyOf(wanted), found);
+            this.#changed(layout);
             return this.#withFindings(layout, wanted, found);
         } catch (error) {
             if (isMemoryPressure(error)) return undefined;
