@@ -16,17 +16,20 @@ ThreadCache& ThreadCache::instance() {
 std::future<void> ThreadCache::run(std::function<void()> task) {
     std::packaged_task<void()> packaged(std::move(task));
     std::future<void> done = packaged.get_future();
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     running_.reserve(running_.size() + waiting_.size() + 1);  // what follows must not fail half-way
     waiting_.reserve(running_.size() + waiting_.size() + 1);
     if (!waiting_.empty()) {
+        const std::shared_ptr<Thread> thread = waiting_.back();  // it may end before it is told to wake
         running_.push_back(std::move(waiting_.back()));
         waiting_.pop_back();
-        running_.back()->task = std::move(packaged);
-        running_.back()->wake.notify_one();
+        thread->task = std::move(packaged);
+        // Under the lock it would wake to wait for that, and this thread would have to wake it a second time.
+        lock.unlock();
+        thread->wake.notify_one();
         return done;
     }
-    auto thread = std::make_unique<Thread>();
+    auto thread = std::make_shared<Thread>();
     thread->task = std::move(packaged);
     thread->handle = std::thread([this, self = thread.get()] { serve(*self); });
     running_.push_back(std::move(thread));
@@ -43,7 +46,7 @@ void ThreadCache::serve(Thread& self) noexcept {
         task = {};
         lock.lock();
         const auto mine = std::find_if(running_.begin(), running_.end(),
-                                       [&self](const std::unique_ptr<Thread>& each) { return each.get() == &self; });
+                                       [&self](const std::shared_ptr<Thread>& each) { return each.get() == &self; });
         waiting_.push_back(std::move(*mine));
         running_.erase(mine);
         if (running_.empty()) ended_.notify_all();
@@ -55,7 +58,7 @@ void ThreadCache::serve(Thread& self) noexcept {
 void ThreadCache::trim() noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
     while (!waiting_.empty()) {
-        const std::unique_ptr<Thread> thread = std::move(waiting_.back());
+        const std::shared_ptr<Thread> thread = std::move(waiting_.back());
         waiting_.pop_back();
         thread->ends = true;
         thread->wake.notify_one();

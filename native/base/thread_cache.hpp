@@ -55,8 +55,8 @@ class ThreadCache {
 
     std::mutex mutex_;
     std::condition_variable ended_;                 // the last task, or the wait for it
-    std::vector<std::unique_ptr<Thread>> waiting_;  // the last is the next: its stack is still in the caches
-    std::vector<std::unique_ptr<Thread>> running_;
+    std::vector<std::shared_ptr<Thread>> waiting_;  // the last is the next: its stack is still in the caches
+    std::vector<std::shared_ptr<Thread>> running_;
     int users_ = 0;
 };
 

@@ -160,7 +160,7 @@ export class QueueSink implements ResultSink {
     /** Given when another queue takes the place of this one, when it is closed, and when the query has ended. */
     #followed = makeSignal();
     /** When the event loop had its last turn. */
-    #turnAt = 0;
+    #turnAt = performance.now();
 
     public constructor(
         private readonly job: Job,
@@ -223,7 +223,7 @@ export class QueueSink implements ResultSink {
         const memory = (): NativeDelivered => this.#delivered();
         if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
         if (!this.#kept && keepTooMuch(this.job.binding.deliveredMemory(this.job.engine))) await this.#waitForReader();
-        await this.#restarting?.given;
+        while (this.#restarting !== undefined) await this.#restarting.given;
         const [handle, followed] = [this.#handle, this.#followed.given];
         if (handle === undefined) return null;
         const batch = await this.job.binding.nextBatch(handle);

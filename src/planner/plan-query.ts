@@ -199,7 +199,7 @@ export class QueryPlanner {
     #first: QueryPlanner | null | undefined;
 
     /**
-     * `mayTry`: its plan may begin with a try of the first rows of its inputs. `known`: is completed with what is found.
+     * `mayTry`: its plan may begin with a try of the first rows of its inputs. `known`: what is found is added to it.
      */
     public constructor(
         public readonly query: PlanQuery,

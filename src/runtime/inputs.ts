@@ -17,6 +17,14 @@ import type { ColumnType, KeptMemory, SourceLayout } from "../model/column-type.
 import type { InputInfo, InputSource, LogicalColumn } from "../plan/logical.js";
 import { defaultPolicy } from "../planner/policy.js";
 
+/** The engine reads a description that cannot change once (native/addon/decode/column_type.cpp). */
+function freezeType(type: ColumnType): void {
+    Object.freeze(type.typeIds);
+    for (const child of type.children) freezeType(child);
+    Object.freeze(type.children);
+    Object.freeze(type);
+}
+
 function makeInput(
     name: string,
     schema: Schema,
@@ -29,6 +37,7 @@ function makeInput(
     const input: InputInfo = { name, columns, ...facts, ...where, source };
     schema.fields.forEach((field, column) => {
         const type = types[column] as ColumnType;
+        freezeType(type);
         columns.push({ name: field.name, field, type, origin: { input, column } });
     });
     return input;

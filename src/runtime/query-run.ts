@@ -168,12 +168,8 @@ export class QueryRun {
         job.check();
         const request = runner.planRequest(node, kind, debug, asked.batchRows);
         const policy = runner.samplingPolicy(request.debug, node);
-        const known = runner.statistics.known(node, policy, kind);
-        const planner =
-            known === undefined
-                ? new QueryPlanner(request)
-                : runner.plannerOf({ ...request, statistics: known, ...runner.statistics.found(node) });
-        const granted = await this.#admit(planner);
+        const known = runner.plannerOf(request, policy);
+        const granted = await this.#admit(known ?? new QueryPlanner(request));
         const opening = this.#openSources();
         if (known !== undefined) return { granted, opening };
         await opening;

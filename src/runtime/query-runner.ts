@@ -247,11 +247,31 @@ export class QueryRunner {
         return batchRows === undefined ? query : { ...query, batchRows };
     }
 
-    /** A planner of a query of which all statistics are known. */
-    public plannerOf(query: PlanQuery): QueryPlanner {
+    /** A planner of a query, if nothing has to be sampled for it first. */
+    public plannerOf(request: PlanQuery, policy: Policy): QueryPlanner | undefined {
+        const { root, sink, debug } = request;
+        const { statistics: cache } = this;
         // Samples for a GPU are other ones.
-        const known = this.device.isLikely(query.debug, query.root) ? undefined : this.#plans.of(query);
-        return new QueryPlanner(query, true, known);
+        const known = this.device.isLikely(debug, root) ? undefined : this.#plans.of(request);
+        if (known?.plan !== undefined) {
+            // What it was planned with is looked up where it has to be planned anew.
+            const query = {
+                ...request,
+                get statistics() {
+                    return cache.sampled(root, policy);
+                },
+                get valueSamples() {
+                    return cache.valueSamples(root);
+                },
+                get textLengths() {
+                    return cache.textLengths(root);
+                }
+            };
+            return new QueryPlanner(query, true, known);
+        }
+        const statistics = cache.known(root, policy, sink);
+        if (statistics === undefined) return undefined;
+        return new QueryPlanner({ ...request, statistics, ...cache.found(root) }, true, known);
     }
 
     #memoryRequest(planner: QueryPlanner): MemoryRequest {

@@ -80,22 +80,33 @@ export class StatisticsCache {
     /** Statistics for a query, if none has to be sampled first. */
     public known(root: LogicalNode, policy: Policy, sink: SinkKind = "count"): Map<string, KeyStatistics> | undefined {
         if (this.#unknownTexts(root, policy, sink).size > 0) return undefined;
-        const statistics = new Map<string, KeyStatistics>();
         const values = this.valueSamples(root);
         const lacksSample = (input: InputInfo): boolean =>
             sampledColumns(input, policy).length > 0 && !values.has(input);
         if (inputsOf(root).some(lacksSample)) return undefined;
+        const { statistics, isAll } = this.#sampled(root, policy);
+        return isAll ? statistics : undefined;
+    }
+
+    /** Those statistics for a query that are known, whether or not some are to be sampled first. */
+    public sampled(root: LogicalNode, policy: Policy): Map<string, KeyStatistics> {
+        return this.#sampled(root, policy).statistics;
+    }
+
+    #sampled(root: LogicalNode, policy: Policy): { statistics: Map<string, KeyStatistics>; isAll: boolean } {
+        const statistics = new Map<string, KeyStatistics>();
+        let isAll = true;
         for (const wanted of wantedStatistics(root, policy)) {
             const sample = this.#find(wanted);
-            if (sample === undefined) return undefined;
-            statistics.set(wanted.id, sample);
+            if (sample === undefined) isAll = false;
+            else statistics.set(wanted.id, sample);
         }
         for (const wanted of wantedPairs(root, policy)) {
             const pairs = this.#pairsOf(wanted).get(pairsKey(wanted));
-            if (pairs === undefined) return undefined;
-            addPairs(statistics, wanted, pairs);
+            if (pairs === undefined) isAll = false;
+            else addPairs(statistics, wanted, pairs);
         }
-        return statistics;
+        return { statistics, isAll };
     }
 
     /** What is known beside the statistics of keys. */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
 #include "addon/decode/decode.hpp"
+#include "addon/jobs/handles.hpp"
 #include "model/type_size.hpp"
 
 namespace spillway::addon {
@@ -85,11 +88,46 @@ ColumnType decode_type(const Field& field, int depth) {
     return type;
 }
 
+constexpr uint64_t kColumnTypeTag = 9;  // that of no HandleKind
+
+// What a description was found to be, which its JS object then carries (napi_wrap).
+using Known = Box<const ColumnType>;
+
+// Behind a tag that no other copy of the addon has.
+Known* known_of(napi_env env, napi_value object) {
+    const napi_type_tag tag = type_tag(kColumnTypeTag);
+    bool tagged = false;
+    void* known = nullptr;
+    if (napi_check_object_type_tag(env, object, &tag, &tagged) != napi_ok || !tagged) return nullptr;
+    return napi_unwrap(env, object, &known) == napi_ok ? static_cast<Known*>(known) : nullptr;
+}
+
+bool is_frozen(Napi::Env env, const Napi::Value& value) {
+    const auto object = env.Global().Get("Object").As<Napi::Object>();
+    return object.Get("isFrozen").As<Napi::Function>().Call(object, {value}).ToBoolean().Value();
+}
+
+// A frozen description describes the same for ever: each query reads some of all columns of its relations several
+// times, 3 us for each. (The relations freeze what is inside of theirs, too.)
+void keep_if_frozen(const Napi::Value& value, const TypePtr& type) {
+    const Napi::Env env = value.Env();
+    if (!is_frozen(env, value)) return;
+    const napi_type_tag tag = type_tag(kColumnTypeTag);
+    if (napi_type_tag_object(env, value, &tag) != napi_ok) return;
+    auto known = std::make_unique<Known>(Known{type});
+    const auto drop = [](napi_env, void* data, void*) { delete static_cast<Known*>(data); };
+    if (napi_wrap(env, value, known.get(), drop, nullptr, nullptr) == napi_ok) known.release();
+}
+
 }  // namespace
 
 TypePtr decode_column(const Field& field) {
+    const Napi::Value& value = field.value();
+    const Known* const known = value.IsObject() ? known_of(value.Env(), value) : nullptr;
+    if (known != nullptr) return known->value;
     const auto type = std::make_shared<const ColumnType>(decode_type(field, 0));
     check_row_size(*type, type->name);
+    keep_if_frozen(value, type);
     return type;
 }
 
