@@ -99,8 +99,13 @@ export class PlanRun {
                 const stage = plan.stages[at] as PlanStage;
                 const fills = tracker.isWatched ? 0 : this.parts.decisions.fillsAtOnce(plan, at);
                 if (fills > 0) {
-                    await this.#fillAtOnce(plan.stages.slice(at, at + fills) as PartitionStage[]);
+                    const first = plan.stages.slice(at, at + fills) as PartitionStage[];
+                    const next = plan.stages[at + fills];
                     at += fills - 1;
+                    if (next?.kind === "pipeline" && next.builds.length === fills) {
+                        rows = await this.#fillAndJoin(first, next);
+                        at++;
+                    } else await this.#fillAtOnce(first);
                     continue;
                 }
                 const join = this.#joinAtOnce(stage, plan.stages[at + 1]);
@@ -302,7 +307,7 @@ export class PlanRun {
             told = await job.binding.partitionAndJoin(job.handle, build, source, probe, probeSpec, spec, sink);
             return told.rows;
         });
-        if (told !== undefined) tracker.joinEnds(join, told, rows);
+        if (told !== undefined) tracker.joinEnds([stage], join, told, rows);
         this.#closeSet(stage.set);
         return rows;
     }
@@ -320,19 +325,47 @@ export class PlanRun {
     }
 
     async #pipeline(stage: PipelineStage): Promise<number> {
-        const { job } = this.parts;
         const builds = stage.builds.map((build) => this.#live(build).handle);
+        return (await this.#joinPipeline(stage, builds, [])).rows;
+    }
+
+    /** A pipeline, all of whose build sides are of few rows: one call fills them and joins. */
+    async #fillAndJoin(fills: readonly PartitionStage[], stage: PipelineStage): Promise<number> {
+        const { job, tracker } = this.parts;
+        job.check();
+        tracker.stageBegins(fills[0] as PartitionStage);
+        const builds = stage.builds.map((build) => this.#createSet(build).handle);
+        // In the order in which they are filled.
+        const filled = stage.builds.map((build) => fills.find(({ set }) => set === build) as PartitionStage);
+        const sources = filled.map(({ input }) => this.#source(input));
+        const { told, rows } = await this.#joinPipeline(stage, builds, sources);
+        if (told !== undefined) tracker.joinEnds(filled, stage, told, rows);
+        return rows;
+    }
+
+    async #joinPipeline(
+        stage: PipelineStage,
+        builds: PartitionsHandle[],
+        fills: SourceHandle[]
+    ): Promise<{ told: NativeJoined | undefined; rows: number }> {
+        const { job } = this.parts;
         const source = this.#source(stage.input);
         const spec = nativePipelineSpec(stage.spec);
         const { group } = stage;
+        let told: NativeJoined | undefined;
         const rows = await this.#produce(stage.output, async (sink) => {
-            if (group === undefined) return await job.binding.joinPipeline(job.handle, builds, source, spec, sink);
-            const inputSpec = nativePartitionSpec(group.inputSpec, group.inputSpec.pageBytes);
-            const groupSpec = nativeGroupBySpec(group.spec, [], group.spec.tableBytes);
-            return await job.binding.groupPipeline(job.handle, builds, source, spec, inputSpec, groupSpec, sink);
+            if (group === undefined) {
+                told = await job.binding.joinPipeline(job.handle, builds, source, spec, sink, fills);
+            } else {
+                const inputSpec = nativePartitionSpec(group.inputSpec, group.inputSpec.pageBytes);
+                const groupSpec = nativeGroupBySpec(group.spec, [], group.spec.tableBytes);
+                const { binding, handle } = job;
+                told = await binding.groupPipeline(handle, builds, source, spec, inputSpec, groupSpec, sink, fills);
+            }
+            return told.rows;
         });
         for (const build of stage.builds) this.#closeSet(build);
-        return rows;
+        return { told, rows };
     }
 
     async #group(stage: GroupStage): Promise<number> {

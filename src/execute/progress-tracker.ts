@@ -151,21 +151,25 @@ export class ProgressTracker {
         this.#current = undefined;
     }
 
-    /** The stage that runs, which makes the build side of a join, and the join itself have ended in one call. */
-    public joinEnds(join: PlanStage, { buildRowsIn, buildRows, buildMs }: NativeJoined, rowsOut: number): void {
+    /** Stages from the one that runs on, which make the build sides of a join, and that have ended in one call. */
+    public joinEnds(fills: readonly PlanStage[], join: PlanStage, { builds }: NativeJoined, rowsOut: number): void {
         const current = this.#current;
         if (current === undefined) return;
-        const { stage, before, startedMs } = current;
         const now = (this.#atEnd = this.read());
-        const joinMs = Math.max(0, performance.now() - startedMs - buildMs);
-        const build = { rowsIn: buildRowsIn || stage.rowsIn, rowsOut: buildRows, spilledBytes: 0, actualMs: buildMs };
-        const rowsIn = now.rowsIn - before.rowsIn - buildRowsIn || join.rowsIn;
-        const spilledBytes = now.spilledBytes - before.spilledBytes;
-        this.#stages.push(
-            stageReport(stage, build),
-            stageReport(join, { rowsIn, rowsOut, spilledBytes, actualMs: joinMs })
-        );
-        this.#predictedDoneMs += stage.predictedMs + join.predictedMs;
+        let rowsIn = now.rowsIn - current.before.rowsIn;
+        let actualMs = performance.now() - current.startedMs;
+        for (const [i, stage] of fills.entries()) {
+            const built = builds[i] as NativeJoined["builds"][number];
+            rowsIn -= built.rowsIn;
+            actualMs -= built.elapsedMs;
+            const ran = { rowsIn: built.rowsIn || stage.rowsIn, rowsOut: built.rows, spilledBytes: 0 };
+            this.#stages.push(stageReport(stage, { ...ran, actualMs: built.elapsedMs }));
+            this.#predictedDoneMs += stage.predictedMs;
+        }
+        const spilledBytes = now.spilledBytes - current.before.spilledBytes;
+        const ran = { rowsIn: rowsIn || join.rowsIn, rowsOut, spilledBytes, actualMs: Math.max(0, actualMs) };
+        this.#stages.push(stageReport(join, ran));
+        this.#predictedDoneMs += join.predictedMs;
         this.#current = undefined;
     }
 

@@ -231,14 +231,12 @@ export interface NativeFilled {
     elapsedMs: number;
 }
 
-/** What `partitionAndJoin` did. */
+/** What a join did that fills its own build sides, which are of few rows. */
 export interface NativeJoined {
     /** Rows of the result. */
     rows: number;
-    /** Rows of the build side that were read, those of the set, and the time for both. */
-    buildRowsIn: number;
-    buildRows: number;
-    buildMs: number;
+    /** Of each build side that was filled by the call: rows that were read, those of the set, and the time for both. */
+    builds: { rowsIn: number; rows: number; elapsedMs: number }[];
 }
 
 export interface NativeEngineSpec {
@@ -399,15 +397,17 @@ export interface Binding extends DeviceBinding {
 
     /**
      * Joins behind each other: tables of all build sides stay in memory, and the rows of `source` stream past them in
-     * one pass.
+     * one pass. `fills`: sources that the build sides are filled with first, as by `fillPartitions`; none where they
+     * are filled.
      */
     joinPipeline(
         job: JobHandle,
         builds: PartitionsHandle[],
         source: SourceHandle,
         spec: NativePipelineSpec,
-        sink: SinkHandle
-    ): Promise<number>;
+        sink: SinkHandle,
+        fills: SourceHandle[]
+    ): Promise<NativeJoined>;
     /** The same, whose rows are grouped as they come; `partitionSpec` and errors as those of groupSource. */
     groupPipeline(
         job: JobHandle,
@@ -416,8 +416,9 @@ export interface Binding extends DeviceBinding {
         spec: NativePipelineSpec,
         partitionSpec: NativePartitionSpec,
         groupSpec: NativeGroupBySpec,
-        sink: SinkHandle
-    ): Promise<number>;
+        sink: SinkHandle,
+        fills: SourceHandle[]
+    ): Promise<NativeJoined>;
 
     /** Partitioned group-by: one table per partition. Resolves with the number of groups. */
     groupPartitions(

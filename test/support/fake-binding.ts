@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A binding without an engine: notes every call, keeps count of open handles, answers with made-up sizes.
-import type { Binding, NativeOutputBatch, NativePartitionSpec } from "../../src/native/binding.js";
+import type { Binding, NativeJoined, NativeOutputBatch, NativePartitionSpec } from "../../src/native/binding.js";
 import { memoryModel } from "./device-memory.js";
 import { machine } from "./planning.js";
 
@@ -54,7 +54,7 @@ export class FakeBinding {
             await binding.partitionSource(job, build, buildSource);
             const { totalRows } = await binding.finishPartitions(job, build);
             const rows = await binding.joinStreaming(job, build, ...join);
-            return { rows, buildRowsIn: totalRows, buildRows: totalRows, buildMs: 0 };
+            return { rows, builds: [{ rowsIn: totalRows, rows: totalRows, elapsedMs: 0 }] };
         };
     }
 
@@ -83,6 +83,10 @@ export class FakeBinding {
             if (!this.open.delete(handle)) throw new Error(`${handle.kind} closed twice`);
         };
         const rows = (): Promise<number> => Promise.resolve(42);
+        const joined = (...of: unknown[]): Promise<NativeJoined> => {
+            const builds = (of.at(-1) as unknown[]).map(() => ({ rowsIn: 10, rows: 10, elapsedMs: 0 }));
+            return Promise.resolve({ rows: 42, builds });
+        };
         const nothing = (): Promise<void> => Promise.resolve();
         return {
             machine: () => machine,
@@ -122,8 +126,8 @@ export class FakeBinding {
             closePartitions: close,
             joinPartitions: rows,
             joinStreaming: rows,
-            joinPipeline: rows,
-            groupPipeline: rows,
+            joinPipeline: joined,
+            groupPipeline: joined,
             joinArray: rows,
             groupPartitions: rows,
             groupSource: rows,

@@ -98,6 +98,21 @@ BuildStage fill_and_finish(const Filled& set, Job& job) {
     return told;
 }
 
+Napi::Value encode_joined(Napi::Env env, uint64_t rows, const std::vector<BuildStage>& builds) {
+    auto told = Napi::Object::New(env);
+    told.Set("rows", encode_count(env, rows));
+    auto all = Napi::Array::New(env, builds.size());
+    for (uint32_t i = 0; i < builds.size(); ++i) {
+        auto one = Napi::Object::New(env);
+        one.Set("rowsIn", encode_count(env, builds[i].rows_in));
+        one.Set("rows", encode_count(env, builds[i].rows));
+        one.Set("elapsedMs", Napi::Number::New(env, builds[i].elapsed_ms));
+        all.Set(i, one);
+    }
+    told.Set("builds", all);
+    return told;
+}
+
 // Sets of few rows, one after the other: filling each takes less time than another thread and another turn of the event
 // loop.
 Napi::Value fill_partitions(const Napi::CallbackInfo& info) {
@@ -189,19 +204,13 @@ Napi::Value partition_and_join_call(const Napi::CallbackInfo& info) {
     check_join_sides(build.rows().spec(), build.rows().layout(), plan.spec, layout, spec);
     const StageSink sink(get_handle<SinkHandle>(info[6]));
     build.handle->state = State::kConsumed;
-    const auto built = std::make_shared<BuildStage>();
+    const auto built = std::make_shared<std::vector<BuildStage>>();
     const auto stage = [=](BatchSink& rows) {
-        *built = fill_and_finish(build, *job);
+        built->push_back(fill_and_finish(build, *job));
         return join_streaming(build.rows(), *probe->source, nullptr, plan.spec, spec, rows, job->control);
     };
-    return start_sink_stage(info.Env(), job, sink, stage, [built](Napi::Env env, uint64_t rows) -> Napi::Value {
-        auto told = Napi::Object::New(env);
-        told.Set("rows", encode_count(env, rows));
-        told.Set("buildRowsIn", encode_count(env, built->rows_in));
-        told.Set("buildRows", encode_count(env, built->rows));
-        told.Set("buildMs", Napi::Number::New(env, built->elapsed_ms));
-        return told;
-    });
+    return start_sink_stage(info.Env(), job, sink, stage,
+                            [built](Napi::Env env, uint64_t rows) { return encode_joined(env, rows, *built); });
 }
 
 Napi::Value join_array_call(const Napi::CallbackInfo& info) {
@@ -247,43 +256,75 @@ Napi::Value group_source_call(const Napi::CallbackInfo& info) {
     });
 }
 
-// What a pipeline reads: partitions of its build sides, used up, and the source that streams past their tables.
+// What a pipeline reads: partitions of its build sides, used up, and the source that streams past their tables. Sets of
+// few rows are filled by the same call, one after the other, with the sources of `fills`.
 struct PipelineUse {
-    explicit PipelineUse(const Napi::CallbackInfo& info) : source(use_source(info[2])), plan(decode_pipeline(info[3])) {
+    PipelineUse(const Napi::CallbackInfo& info, const Napi::Value& fills)
+        : source(use_source(info[2])), plan(decode_pipeline(info[3])) {
         if (!info[1].IsArray()) throw field_error("builds", "an array of sets of partitions", info[1]);
+        if (!fills.IsArray()) throw field_error("fills", "an array of sources", fills);
         const auto builds = info[1].As<Napi::Array>();
-        for (uint32_t i = 0; i < builds.Length(); ++i) consumed.emplace_back(builds.Get(i));
+        const auto sources = fills.As<Napi::Array>();
+        const uint32_t count = builds.Length();
+        const bool are_filled = sources.Length() == 0;
+        if (!are_filled && sources.Length() != count) throw field_error("fills", "one source for each build", fills);
+        for (uint32_t i = 0; i < count; ++i) {
+            if (are_filled) {
+                consumed.emplace_back(builds.Get(i));
+            } else {
+                filled.emplace_back(builds.Get(i), sources.Get(i));
+            }
+        }
         check_columns(plan.columns, source->source->columns());
         outputs = check_pipeline(plan, layouts());
     }
     std::vector<PartitionedRows*> builds() const {
         std::vector<PartitionedRows*> rows;
         for (const Consumed& build : consumed) rows.push_back(&build.rows());
+        for (const Filled& build : filled) rows.push_back(&build.rows());
         return rows;
     }
     void begin() const {
         for (const Consumed& build : consumed) build.handle->state = State::kConsumed;
+        for (const Filled& build : filled) build.handle->state = State::kConsumed;
+    }
+    void fill(Job& job) {
+        for (const Filled& build : filled) built.push_back(fill_and_finish(build, job));
     }
 
     std::vector<Consumed> consumed;
+    std::vector<Filled> filled;  // or these
     std::shared_ptr<SourceHandle> source;
     PipelinePlan plan;
     std::vector<TypePtr> outputs;
+    std::vector<BuildStage> built;
 
   private:
     std::vector<const RowLayout*> layouts() const {
         std::vector<const RowLayout*> layouts;
-        for (const Consumed& build : consumed) layouts.push_back(&build.layout());
+        for (const PartitionedRows* rows : builds()) layouts.push_back(&rows->layout());
         return layouts;
     }
 };
 
+// Starts the stage of a pipeline: run(rows) after its sets are filled.
+template <class Run>
+Napi::Value start_pipeline(const Napi::CallbackInfo& info, const std::shared_ptr<Job>& job,
+                           const std::shared_ptr<PipelineUse>& use, const StageSink& sink, Run run) {
+    use->begin();
+    const auto stage = [=](BatchSink& rows) {
+        use->fill(*job);
+        return run(rows);
+    };
+    return start_sink_stage(info.Env(), job, sink, stage,
+                            [use](Napi::Env env, uint64_t rows) { return encode_joined(env, rows, use->built); });
+}
+
 Napi::Value join_pipeline_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
-    const auto use = std::make_shared<PipelineUse>(info);
+    const auto use = std::make_shared<PipelineUse>(info, info[5]);
     const StageSink sink(get_handle<SinkHandle>(info[4]));
-    use->begin();
-    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+    return start_pipeline(info, job, use, sink, [=](BatchSink& rows) {
         return join_pipeline(use->builds(), *use->source->source, use->plan.spec, rows, job->engine->budget,
                              job->control);
     });
@@ -291,14 +332,13 @@ Napi::Value join_pipeline_call(const Napi::CallbackInfo& info) {
 
 Napi::Value group_pipeline_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
-    const auto use = std::make_shared<PipelineUse>(info);
+    const auto use = std::make_shared<PipelineUse>(info, info[7]);
     const PartitionPlan partition = decode_partition(info[4], "partitionSpec");
     const GroupBySpec spec = decode_group_by(info[5]);
     check_pipeline_columns(partition.columns, use->outputs);
     check_fields(spec, partition.spec);
     const StageSink sink(get_handle<SinkHandle>(info[6]));
-    use->begin();
-    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+    return start_pipeline(info, job, use, sink, [=](BatchSink& rows) {
         return group_pipeline(use->builds(), *use->source->source, use->plan.spec, partition.spec, spec, rows,
                               job->engine->budget, job->control);
     });

@@ -10,7 +10,7 @@ import { PlanDraft } from "../../../src/planner/compile.js";
 const stages = ["partitionSource", "finishPartitions", "joinStreaming", "partitionAndJoin"];
 
 describe("a join of few rows", () => {
-    const joined = async () => Promise.resolve({ rows: 7, buildRowsIn: 1000, buildRows: 990, buildMs: 0.25 });
+    const joined = async () => Promise.resolve({ rows: 7, builds: [{ rowsIn: 1000, rows: 990, elapsedMs: 0.25 }] });
 
     test("is one call, and reports both of its stages", async () => {
         const { fake, join } = fakeRuntime({ partitionAndJoin: joined });
