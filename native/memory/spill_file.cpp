@@ -66,8 +66,9 @@ uint64_t whole_pages(uint64_t bytes) {
 
 }  // namespace
 
-SpillFile::SpillFile(std::shared_ptr<SpillSpace> space, JobControl& control, int shards)
+SpillFile::SpillFile(std::shared_ptr<SpillSpace> space, JobControl& control, int shards, bool is_used)
     : space_(std::move(space)), control_(control), shard_count_(std::clamp(shards, 1, kShardsMax)) {
+    if (!is_used) return;
     if (!space_->directory().empty()) check_directory(space_->directory());
     struct rlimit limit {};
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) size_limit_ = limit.rlim_cur;

@@ -41,8 +41,8 @@ class SpillFile {
   public:
     // The folder of the space must exist and be writable (checked here: throws kInvalidArgument naming option
     // memory.spillDirectory). Empty: there is no spill folder, and write() says so.
-    // shards: files at most, 1 .. 16.
-    SpillFile(std::shared_ptr<SpillSpace> space, JobControl& control, int shards = 1);
+    // shards: files at most, 1 .. 16. is_used: false where nothing will be written, and no folder is looked at.
+    SpillFile(std::shared_ptr<SpillSpace> space, JobControl& control, int shards = 1, bool is_used = true);
     ~SpillFile();
     SpillFile(const SpillFile&) = delete;
     SpillFile& operator=(const SpillFile&) = delete;

@@ -90,7 +90,7 @@ PartitionedRows::PartitionedRows(PartitionSpec spec, RowLayout layout, MemoryBud
       budget_(budget),
       control_(control),
       pool_(budget, spec_.page_bytes, spec_.pool_bytes),
-      spill_(std::make_unique<SpillFile>(std::move(spill_space), control, spec_.workers)),
+      spill_(std::make_unique<SpillFile>(std::move(spill_space), control, spec_.workers, spec_.spill)),
       partitions_(static_cast<size_t>(partition_count()) + 1),
       spilled_(partitions_.size()) {}
 
