@@ -255,16 +255,18 @@ export class QueryRunner {
         const known = this.device.isLikely(debug, root) ? undefined : this.#plans.of(request);
         if (known?.plan !== undefined) {
             // What it was planned with is looked up where it has to be planned anew.
+            let found: Pick<PlanQuery, "statistics" | "valueSamples" | "textLengths"> | undefined;
+            const all = () => (found ??= { statistics: cache.sampled(root, policy), ...cache.found(root) });
             const query = {
                 ...request,
                 get statistics() {
-                    return cache.sampled(root, policy);
+                    return all().statistics;
                 },
                 get valueSamples() {
-                    return cache.valueSamples(root);
+                    return all().valueSamples;
                 },
                 get textLengths() {
-                    return cache.textLengths(root);
+                    return all().textLengths;
                 }
             };
             return new QueryPlanner(query, true, known);
