@@ -63,7 +63,7 @@ void expect_codes(const std::vector<std::string>& texts, uint32_t inline_width, 
         const bool null = std::uniform_real_distribution<double>(0, 1)(random) < nulls;
         cells.push_back(null ? Cell() : Cell(texts[random() % texts.size()]));
     }
-    for (const auto layout : kLayouts) {
+    for (const auto& layout : kLayouts) {
         MemoryBudget budget(256 << 20);
         TableMemory memory(budget, 64 << 20);
         {
