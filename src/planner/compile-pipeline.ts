@@ -52,13 +52,20 @@ function sidesOf(draft: PlanDraft, node: JoinNode, needed: readonly number[]): J
 /** native/cpu/hash_join/perfect_table.hpp: a head and a bit. */
 const perfectValueBytes = 4 + 1 / 8;
 
+/** native/executor/cpu/key_statistics.cpp: rows of a sample lie together in pieces of so many. */
+const pieceRows = 256;
+/** Fewer pieces of sorted keys say little of their range: the last one may end so large a share before the last row. */
+const piecesMin = 8;
+
 /** Values from the smallest to the largest key of a build side, by its sample; Infinity: nothing is known of them. */
 function sampledRange(draft: PlanDraft, { node, sides }: JoinPlan, keys: readonly KeySpec[]): number {
     const { estimator, policy } = draft.request;
     const sample = estimator.statisticsOf(node[sides.build], keys);
     if (sample === undefined || sample.min === null || sample.max === null) return Infinity;
-    const slack = sample.sampledRows + sample.nulls >= sample.rows ? 0 : 2 * policy.arrayRangeSlack;
-    return (Number(sample.max - sample.min) + 1) * (1 + slack);
+    const range = Number(sample.max - sample.min) + 1;
+    if (sample.sampledRows + sample.nulls >= sample.rows) return range;
+    const pieces = sample.sampledRows / pieceRows;
+    return pieces < piecesMin ? Infinity : range * (1 + 2 / pieces + 2 * policy.arrayRangeSlack);
 }
 
 /**
