@@ -14,7 +14,7 @@
 // The few lines of test harness that the native unit tests need: no package to install on a fresh machine.
 namespace spillway::test {
 
-// Sanitizers look at each access, ten to twenty times as slowly: a third of the rows or trials shows them the same
+// Sanitizers look at each access, ten to twenty times as slowly: a sixth of the rows or trials shows them the same
 // code.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
@@ -22,7 +22,7 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 constexpr size_t fewer_if_sanitized(size_t count) {
-    return kSanitized ? count / 3 : count;
+    return kSanitized ? count / 6 : count;
 }
 
 struct Case {

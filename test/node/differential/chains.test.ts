@@ -142,6 +142,6 @@ describe.each(Object.entries(suiteModes))("chains: %s", (name, options) => {
         using sandbox = new Sandbox();
         const memory = { host: "64MiB", ...options.memory, spillDirectory: sandbox.spill };
         await using runtime = await openRuntime({ threads: 2, ...options, memory });
-        await forSeeds(first, 40, async (random) => await checkChain(random, runtime));
+        await forSeeds(first, 28, async (random) => await checkChain(random, runtime));
     });
 });

@@ -98,7 +98,7 @@ async function checkDistinct(random: Random, runtime: Runtime): Promise<void> {
 
 describe.each(Object.entries(modes))("distinct values: %s", (name, options) => {
     test("are as many as in the reference", async () => {
-        await forSeeds(130_000 + 1000 * Object.keys(modes).indexOf(name), 30, async (random) => {
+        await forSeeds(130_000 + 1000 * Object.keys(modes).indexOf(name), 16, async (random) => {
             using sandbox = new Sandbox();
             const memory = { host: "256MiB", ...options.memory, spillDirectory: sandbox.spill };
             const runtime = await openRuntime({ threads: 2, ...options, memory });

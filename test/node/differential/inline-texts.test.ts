@@ -154,7 +154,7 @@ function groupCaseOf(random: Random): GroupCase {
 }
 
 test("joins of short texts equal the reference", async () => {
-    await forSeeds(810_000, 120, async (random) => {
+    await forSeeds(810_000, 80, async (random) => {
         using sandbox = new Sandbox();
         const mode = random.pick(modes);
         const memory = { host: "256MiB", ...mode.memory, spillDirectory: sandbox.spill };
@@ -174,7 +174,7 @@ test("joins of short texts equal the reference", async () => {
 });
 
 test("group-bys of short texts equal the reference", async () => {
-    await forSeeds(820_000, 120, async (random) => {
+    await forSeeds(820_000, 80, async (random) => {
         using sandbox = new Sandbox();
         const mode = random.pick(modes);
         const memory = { host: "256MiB", ...mode.memory, spillDirectory: sandbox.spill };

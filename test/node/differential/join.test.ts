@@ -13,7 +13,7 @@ import { forSeeds, type Random } from "../../support/random.js";
 import { expectSameRows } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
 
-const seedsPerMode = 25;
+const seedsPerMode = 16;
 
 /** A file holds one dictionary per column; in memory and in a stream every batch may have its own. */
 function hasOneDictionary(table: Table): boolean {

@@ -11,7 +11,7 @@ import { expectedGroups, expectedJoin, joinedRows, suiteModes, sumOverflows } fr
 import { forSeeds, type Random } from "../../support/random.js";
 import { Sandbox } from "../../support/sandbox.js";
 
-const seedsPerMode = 25;
+const seedsPerMode = 16;
 
 /** Each row of the one is one of the other, and comes no more often. */
 function expectSomeOf(some: readonly string[], all: readonly string[], what: string): void {
