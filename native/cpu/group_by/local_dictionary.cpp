@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kNoCode = ~0U;
 constexpr uint32_t kNoLength = ~0U;
-constexpr uint64_t kFirstSlots = 1024;
+constexpr uint64_t kFirstTextSlots = 1024;
 constexpr uint64_t kFirstTextBytes = 16 << 10;
 constexpr uint64_t kProbesMax = 64;  // only texts that were made for it need more
 // Rows whose copies of texts are waited for together.
@@ -227,7 +227,7 @@ bool LocalDictionary::make(uint64_t bytes, TableBlock& block) {
 
 // At most a quarter full, so that most texts are found at the first slot.
 bool LocalDictionary::grow_slots() {
-    const uint64_t capacity = std::max(kFirstSlots, slots_.bytes() / sizeof(Slot) * 4);
+    const uint64_t capacity = std::max(kFirstTextSlots, slots_.bytes() / sizeof(Slot) * 4);
     TableBlock grown;
     if (!make(capacity * sizeof(Slot), grown)) return false;
     std::swap(slots_, grown);

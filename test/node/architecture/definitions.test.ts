@@ -56,3 +56,21 @@ test.each(["native", "cuda"])("no name of %s/ is defined by two files", (folder)
     expect(files.flatMap(definitions).length).toBeGreaterThan(100);
     expect(definedTwice(files)).toEqual([]);
 });
+
+// Packages and sanitizers compile the sources of a folder as one unit (CMakeLists.txt), where constants of anonymous
+// namespaces meet; everyday builds do not notice.
+test("constants of one folder of native sources have different names", () => {
+    const places = new Map<string, string[]>();
+    for (const { path, text } of sourceFiles("native").filter(({ path }) => path.endsWith(".cpp"))) {
+        const folder = path.slice(0, path.lastIndexOf("/"));
+        for (const [, name] of text.matchAll(
+            /^(?:alignas\(\d+\) )?(?:static )?(?:inline )?const(?:expr)? [^=({;]*?\b(k[A-Z]\w*)\b/gm
+        )) {
+            const key = `${folder}: ${name}`;
+            places.set(key, [...(places.get(key) ?? []), path]);
+        }
+    }
+    expect(places.size).toBeGreaterThan(50);
+    const twice = [...places].filter(([, paths]) => new Set(paths).size > 1).map(([name, paths]) => ({ name, paths }));
+    expect(twice).toEqual([]);
+});
