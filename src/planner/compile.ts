@@ -261,7 +261,7 @@ export class PlanDraft {
         const bytes = largeBatches ? budgetBytes * policy.outputShare : 0;
         // Each worker fills a batch before it hands it over: together no more than are wanted, unless that is little.
         const most = output.limit === undefined ? Infinity : limitedBatchRows(output.limit.rows, limits.workers);
-        const rows = Math.min(batchRows ?? Infinity, most, this.#expectedRows());
+        const rows = Math.min(batchRows ?? Infinity, most, this.#expectedRows(widths));
         const wish = rows === Infinity ? undefined : { rows, bytes };
         const usual = outputMemory(widths, limits, policy, queued, wish);
         this.output = (output.limit === undefined ? this.#readBatches(widths, queued) : undefined) ?? usual;
@@ -269,9 +269,10 @@ export class PlanDraft {
     }
 
     /** Rows of a batch at most, by how many are expected: of a table, and of all results where memory is short. */
-    #expectedRows(): number {
+    #expectedRows(widths: readonly ValueWidth[]): number {
         const { sink, estimator, root, policy, limits } = this.request;
-        const isShort = limits.batchBytes < policy.batchBytes;
+        // A batch ends at the bytes that its rows are planned for: texts far longer than the mean would have one each.
+        const isShort = limits.batchBytes < policy.batchBytes && widths.every(({ heap }) => heap === 0);
         if (sink !== "table" && !isShort) return Infinity;
         const least = isShort ? policy.batchRowsMin * policy.tableRowsSlack : policy.tableRowsMin;
         return Math.max(least, Math.ceil(estimator.of(root).rows * policy.tableRowsSlack));
