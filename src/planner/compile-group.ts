@@ -15,7 +15,7 @@ const stateBytes = 24;
 const pairBytes = 48;
 // While they are at most so many, groups are numbered and their states are arrays (native/cpu/group_by): slots and an
 // address for each number, a count and up to two words for each state. Few groups have copies, up to so many places.
-const numberedGroupsMax = 16384;
+export const numberedGroupsMax = 16384;
 const numberBytes = 80;
 const placesMin = 512;
 const keepValues: ReadonlySet<AggregateKind> = new Set(["min", "max", "first", "any"]);

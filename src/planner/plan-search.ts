@@ -160,29 +160,14 @@ interface OnRung {
     readonly streams: boolean;
 }
 
-/** A rung that is looked at once, and only if the search comes to it. */
-class RungSearch<Found> {
-    #found: Found | undefined;
-
-    public constructor(private readonly find: () => Found) {}
-
-    public get found(): Found {
-        return (this.#found ??= this.find());
-    }
-}
-
 /**
  * The first rung for which that holds, where it holds for all behind it as well, by halves: going down one by one made
  * 26 plans, in 25 ms, of four joins in 52 MiB. The first rung is tried first, as budgets are mostly ample. Undefined:
  * it does not hold for the last one.
  */
-function firstThat<Found>(
-    rungs: readonly RungSearch<Found>[],
-    holds: (rung: RungSearch<Found>) => boolean
-): number | undefined {
-    const at = (i: number): boolean => holds(rungs[i] as RungSearch<Found>);
-    if (rungs.length === 0) return undefined;
-    if (at(0)) return 0;
+function firstThat<R>(rungs: readonly R[], holds: (rung: R) => boolean): R | undefined {
+    const at = (i: number): boolean => holds(rungs[i] as R);
+    if (rungs.length === 0 || at(0)) return rungs[0];
     if (!at(rungs.length - 1)) return undefined;
     let [no, yes] = [0, rungs.length - 1];
     while (yes - no > 1) {
@@ -190,7 +175,7 @@ function firstThat<Found>(
         if (at(middle)) yes = middle;
         else no = middle;
     }
-    return yes;
+    return rungs[yes];
 }
 
 /** Compiles one query for budgets of any size. Estimates and limits, which depend on no budget, are made once. */
@@ -206,6 +191,8 @@ export class PlanSearch {
     #leastBudget: number | undefined;
     #whole: Attempt | undefined;
     #last: { budgetBytes: number; attempt: Attempt } | undefined;
+    /** What was compiled for the budget that is searched, with usual and with large batches. */
+    #tried: { budgetBytes: number; attempts: readonly Map<PlanLimits, Attempt>[] } | undefined;
 
     public constructor(query: PlanQuery) {
         this.#query = query;
@@ -251,11 +238,11 @@ export class PlanSearch {
 
     /** The fastest plan that the budget holds, as far as limits tell it; undefined: it holds none of these. */
     #firstFitting(budgetBytes: number): Attempt | undefined {
-        const rungs = this.#rungs.map((rung) => new RungSearch(() => this.#onRung(rung, budgetBytes)));
-        const first = firstThat(rungs, ({ found }) => found.fitting !== undefined);
+        const fits = (rung: Rung): boolean => this.#onRung(rung, budgetBytes).fitting !== undefined;
         // Nearly always the last rung takes the least; where it does not, any other one may be it.
-        const rung = first ?? rungs.findIndex(({ found }) => found.fitting !== undefined);
-        const { fitting, streams } = rungs[rung]?.found ?? {};
+        const rung = firstThat(this.#rungs, fits) ?? this.#rungs.find(fits);
+        if (rung === undefined) return undefined;
+        const { fitting, streams } = this.#onRung(rung, budgetBytes);
         if (fitting === undefined || !streams || fitting.wantedBytes <= budgetBytes) return fitting;
         return this.#streamedInMemory(fitting.draft.workers, budgetBytes) ?? fitting;
     }
@@ -265,14 +252,13 @@ export class PlanSearch {
      * something in it does.
      */
     #onRung({ streaming, apart }: Rung, budgetBytes: number): OnRung {
-        const fits = (limits: PlanLimits): [fitting: Attempt | undefined, streams: boolean] => {
-            const attempt = this.#largest(limits, budgetBytes);
-            return [attempt.minimumBytes <= budgetBytes ? attempt : undefined, streams(attempt)];
-        };
-        if (streaming === undefined) return { fitting: fits(apart)[0], streams: false };
-        const [fitting, isStreaming] = fits(streaming);
-        if (fitting !== undefined || !isStreaming) return { fitting, streams: isStreaming };
-        return { fitting: fits(apart)[0], streams: true };
+        const fitting = (attempt: Attempt): Attempt | undefined =>
+            attempt.minimumBytes <= budgetBytes ? attempt : undefined;
+        if (streaming === undefined) return { fitting: fitting(this.#largest(apart, budgetBytes)), streams: false };
+        const attempt = this.#largest(streaming, budgetBytes);
+        const found = fitting(attempt);
+        if (found !== undefined || !streams(attempt)) return { fitting: found, streams: streams(attempt) };
+        return { fitting: fitting(this.#largest(apart, budgetBytes)), streams: true };
     }
 
     /** The attempt with the largest batches that are asked for, or are worth it, and that fit. */
@@ -295,10 +281,10 @@ export class PlanSearch {
      */
     #streamedInMemory(workers: number, budgetBytes: number): Attempt | undefined {
         const ladder = this.#ladder.filter((limits) => limits.streaming && 2 * limits.workers >= workers);
-        const attempts = ladder.map((limits) => new RungSearch(() => this.#attempt(limits, budgetBytes)));
-        const isInMemory = ({ found }: RungSearch<Attempt>): boolean => found.wantedBytes <= budgetBytes;
-        const found = attempts[firstThat(attempts, isInMemory) ?? -1]?.found;
-        return found !== undefined && found.minimumBytes <= budgetBytes && streams(found) ? found : undefined;
+        const rung = firstThat(ladder, (limits) => this.#attempt(limits, budgetBytes).wantedBytes <= budgetBytes);
+        if (rung === undefined) return undefined;
+        const found = this.#attempt(rung, budgetBytes);
+        return found.minimumBytes <= budgetBytes && streams(found) ? found : undefined;
     }
 
     /** Larger batches for a reader must take nothing from what keeps rows in memory, or little of the budget. */
@@ -335,6 +321,14 @@ export class PlanSearch {
     }
 
     #attempt(limits: PlanLimits, budgetBytes: number, largeBatches = false): Attempt {
+        if (this.#tried?.budgetBytes !== budgetBytes) this.#tried = { budgetBytes, attempts: [new Map(), new Map()] };
+        const attempts = this.#tried.attempts[largeBatches ? 1 : 0] as Map<PlanLimits, Attempt>;
+        const known = attempts.get(limits) ?? this.#compile(limits, budgetBytes, largeBatches);
+        attempts.set(limits, known);
+        return known;
+    }
+
+    #compile(limits: PlanLimits, budgetBytes: number, largeBatches: boolean): Attempt {
         const { root, sink, machine, debug, batchRows, tableFull = false, notDense = false } = this.#query;
         const policy = this.policy;
         const context = { limits, policy, machine, debug, budgetBytes };

@@ -4,7 +4,12 @@ import type { Dictionary } from "apache-arrow";
 import {
     DataType,
     makeData,
+    Field,
     makeVector,
+    RecordBatch,
+    Schema,
+    Struct,
+    Table,
     Type,
     UnionMode,
     util,
@@ -203,4 +208,24 @@ export function buildData(type: DataType, values: readonly PlainValue[]): Data {
         default:
             throw new Error(`no builder for ${String(type)}`);
     }
+}
+
+/** A column of a table, with all of its values. */
+export interface PlainColumn {
+    readonly name: string;
+    readonly type: DataType;
+    readonly values: readonly PlainValue[];
+}
+
+/** In batches of so many rows; one batch without rows where there are none. Columns without NULLs are not nullable. */
+export function plainTable(columns: readonly PlainColumn[], rows: number, batchRows: number): Table {
+    const schema = new Schema(columns.map(({ name, type, values }) => new Field(name, type, values.includes(null))));
+    const batches: RecordBatch[] = [];
+    for (let first = 0; first < rows || batches.length === 0; first += batchRows) {
+        const length = Math.min(batchRows, rows - first);
+        const children = columns.map(({ type, values }) => buildData(type, values.slice(first, first + length)));
+        const struct = makeData({ type: new Struct(schema.fields), length, nullCount: 0, children });
+        batches.push(new RecordBatch(schema, struct));
+    }
+    return new Table(schema, batches);
 }

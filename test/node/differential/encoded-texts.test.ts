@@ -2,22 +2,10 @@
 // Group-bys of few texts, which workers encode to dictionaries of their own: lengths around the steps of hashes and
 // comparisons, texts that differ in the middle, NUL bytes, empty and NULL ones, with other keys beside them, under
 // budgets from tiny to ample, against DuckDB.
-import {
-    type DataType,
-    Field,
-    Int32,
-    LargeUtf8,
-    makeData,
-    RecordBatch,
-    Schema,
-    Struct,
-    Table,
-    Utf8,
-    Utf8View
-} from "apache-arrow";
+import { type DataType, Int32, LargeUtf8, Utf8, Utf8View } from "apache-arrow";
 import { openRuntime, type RuntimeOptions } from "spillway";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { buildData, type PlainValue } from "../../support/arrow-data.js";
+import { plainTable, type PlainColumn } from "../../support/arrow-data.js";
 import { cellTable } from "../../support/cells.js";
 import { dictionaryOf } from "../../support/domains.js";
 import { DuckDB } from "../../support/duckdb.js";
@@ -51,25 +39,8 @@ function alike(random: Random, count: number, bytes: number): string[] {
     return [...found];
 }
 
-interface Column {
-    readonly name: string;
-    readonly type: DataType;
-    readonly values: readonly PlainValue[];
-}
-
-function tableOf(columns: readonly Column[], rows: number, batchRows: number): Table {
-    const schema = new Schema(columns.map(({ name, type, values }) => new Field(name, type, values.includes(null))));
-    const batches: RecordBatch[] = [];
-    for (let first = 0; first < rows; first += batchRows) {
-        const length = Math.min(batchRows, rows - first);
-        const children = columns.map(({ type, values }) => buildData(type, values.slice(first, first + length)));
-        batches.push(new RecordBatch(schema, makeData({ type: new Struct(schema.fields), length, children })));
-    }
-    return new Table(schema, batches);
-}
-
-function columnsOf(random: Random, rows: number, longest: number): Column[] {
-    const columns: Column[] = [];
+function columnsOf(random: Random, rows: number, longest: number): PlainColumn[] {
+    const columns: PlainColumn[] = [];
     for (let k = random.pick([1, 1, 2, 3]); k > 0; k--) {
         const domain = alike(
             random,
@@ -105,13 +76,13 @@ test("group-bys of few texts equal DuckDB's", async () => {
         const value = { name: "v", type: new Int32(), values: columns[0]!.values.map((_, row) => BigInt(row)) };
         const text = `${rows} rows by ${columns.map(({ name, type }) => `${name}: ${String(type)}`).join(", ")}`;
         const plain = columns.map((column) => (column.name === "k0" ? column : { ...column, type: new Utf8() }));
-        await duckdb.load("t", tableOf([...plain, value], rows, rows));
+        await duckdb.load("t", plainTable([...plain, value], rows, rows));
         const list = keys.join(", ");
         const expected = await duckdb.query(`SELECT ${list}, count(*), sum(v), min(v), max(v) FROM t GROUP BY ${list}`);
 
         const memory = { host: "256MiB", ...mode.memory, spillDirectory: sandbox.spill };
         await using runtime = await openRuntime({ threads: 2, device: "cpu", ...mode, memory });
-        const relation = runtime.fromTable(tableOf([...columns, value], rows, random.pick([1000, 7001, rows])));
+        const relation = runtime.fromTable(plainTable([...columns, value], rows, random.pick([1000, 7001, rows])));
         const query = relation.groupBy({
             keys,
             aggregates: { rows: { count: "*" }, sum: { sum: "v" }, low: { min: "v" }, high: { max: "v" } }

@@ -6,15 +6,11 @@ import {
     Binary,
     BinaryView,
     type DataType,
-    Field,
     Int32,
     LargeBinary,
     LargeUtf8,
     makeData,
     makeVector,
-    RecordBatch,
-    Schema,
-    Struct,
     Table,
     Utf8,
     Utf8View,
@@ -23,7 +19,7 @@ import {
 import { openRuntime, type RuntimeOptions } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Plan } from "../../../src/plan/plan.js";
-import { buildData, type PlainValue } from "../../support/arrow-data.js";
+import { plainTable, type PlainColumn, type PlainValue } from "../../support/arrow-data.js";
 import type { GroupCase, JoinCase } from "../../support/cases.js";
 import { cellTable } from "../../support/cells.js";
 import { dictionaryOf } from "../../support/domains.js";
@@ -64,24 +60,6 @@ function words(random: Random, bytesMax: number, count: number): string[] {
     return [...found];
 }
 
-interface Column {
-    readonly name: string;
-    readonly type: DataType;
-    readonly values: readonly PlainValue[];
-}
-
-function tableOf(columns: readonly Column[], rows: number, batchRows: number): Table {
-    const schema = new Schema(columns.map(({ name, type, values }) => new Field(name, type, values.includes(null))));
-    const batches: RecordBatch[] = [];
-    for (let first = 0; first < rows || batches.length === 0; first += batchRows) {
-        const length = Math.min(batchRows, rows - first);
-        const children = columns.map(({ type, values }) => buildData(type, values.slice(first, first + length)));
-        const struct = makeData({ type: new Struct(schema.fields), length, nullCount: 0, children });
-        batches.push(new RecordBatch(schema, struct));
-    }
-    return new Table(schema, batches);
-}
-
 function drawn(random: Random, from: readonly PlainValue[], rows: number, nulls: number): PlainValue[] {
     return Array.from({ length: rows }, () => (random.chance(nulls) ? null : random.pick(from)));
 }
@@ -92,7 +70,7 @@ function joinCaseOf(random: Random): JoinCase {
     const rows = [random.pick([0, 1, 50, 400]), random.pick([0, 1, 90, 700])] as const;
     const type = random.pick(joinTypes);
     const keys = random.pick([1, 1, 2, 3]);
-    const columns: [Column[], Column[]] = [[], []];
+    const columns: [PlainColumn[], PlainColumn[]] = [[], []];
     const on: [string, string][] = [];
     const said: string[] = [];
     for (let k = 0; k < keys; k++) {
@@ -118,8 +96,8 @@ function joinCaseOf(random: Random): JoinCase {
     }
     const batchRows = random.pick([64, 1000]);
     return {
-        left: tableOf(columns[0], rows[0], batchRows),
-        right: tableOf(columns[1], rows[1], batchRows),
+        left: plainTable(columns[0], rows[0], batchRows),
+        right: plainTable(columns[1], rows[1], batchRows),
         ...{ on, type, nullEquality: random.chance(0.3) },
         text: `${type} join of ${rows.join(" x ")} rows on ${said.join(", ")}`
     };
@@ -127,7 +105,7 @@ function joinCaseOf(random: Random): JoinCase {
 
 function groupCaseOf(random: Random): GroupCase {
     const rows = random.pick([0, 1, 80, 1500]);
-    const columns: Column[] = [];
+    const columns: PlainColumn[] = [];
     const keys: string[] = [];
     for (let k = random.pick([1, 1, 2, 3]); k > 0; k--) {
         const isBinary = random.chance(0.25);
@@ -147,7 +125,7 @@ function groupCaseOf(random: Random): GroupCase {
         if (isOrdered && random.chance(0.3)) aggregates.push({ alias: `${kind}K`, kind, column: keys[0]! });
     }
     return {
-        table: tableOf(columns, rows, random.pick([100, 5000])),
+        table: plainTable(columns, rows, random.pick([100, 5000])),
         ...{ keys, aggregates },
         text: `group-by of ${rows} rows by ${columns.map(({ name, type }) => `${name}: ${String(type)}`).join(", ")}`
     };
@@ -207,7 +185,7 @@ function relation(random: Random, prefix: string, rows: number): Table {
         return { name: prefix + column, type: new Utf8(), values };
     });
     const values = Array.from({ length: rows }, (_, row) => BigInt(row));
-    return tableOf([...made, { name: `${prefix}n`, type: new Int32(), values }], rows, 10_007);
+    return plainTable([...made, { name: `${prefix}n`, type: new Int32(), values }], rows, 10_007);
 }
 
 describe("of thousands of rows, against DuckDB", () => {
