@@ -31,6 +31,11 @@ export function pipelineColumnsRead({ joins, outputs }: Pick<PipelineDescription
     return [...new Set(all.filter(({ join }) => join < 0).map(({ column }) => column))];
 }
 
+/** Mean bytes that readers copy of a row in memory, where all else is read in its place. */
+export function copiedRowBytes(types: readonly ColumnType[], widths: readonly ValueWidth[]): number {
+    return types.reduce((sum, type, i) => sum + structureRowBytes(type, widths[i] as ValueWidth), 0);
+}
+
 export interface ReadMemory {
     morselRows: number;
     /** Buffers of all workers, and of these what encodes rows. */
@@ -89,12 +94,7 @@ export function readMemory(
     const readTypes = read.map((column) => types[column]);
     const slack = readTypes.some((type) => type !== undefined && isVariable(type)) ? policy.variableSlack : 1;
     // A NULL bitmap per column, and indices that are mapped to the unified dictionary, come on top: one byte per value.
-    const copiedPerRow = inMemory
-        ? read.reduce(
-              (sum, column, i) => sum + structureRowBytes(types[column] as ColumnType, readWidths[i] as ValueWidth),
-              0
-          )
-        : bytesPerRow + read.length;
+    const copiedPerRow = inMemory ? copiedRowBytes(readTypes as ColumnType[], readWidths) : bytesPerRow + read.length;
     const buffers = copiedPerRow * morselRows * slack;
     const least = Math.min(bytesPerRow, copiedPerRow) * slack;
     const buffered = Math.max(Math.min(buffers, pieceBytesMax), least) * policy.readBuffers;

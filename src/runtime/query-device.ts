@@ -379,8 +379,8 @@ function isWanted(debug: Knobs): boolean {
 }
 
 /** The time of a plan less what the query takes on either device before its stages begin. */
-function comparedMs({ device, predictedMs, threads }: Plan, { profile }: PlanQuery): number {
-    return predictedMs - (device === "gpu" ? profile.deviceQueryStartMs : queryStartMs(threads));
+function comparedMs(plan: Plan, { profile }: PlanQuery): number {
+    return plan.predictedMs - (plan.device === "gpu" ? profile.deviceQueryStartMs : queryStartMs(plan));
 }
 
 function slower(hostMs: number, deviceMs: number): string {

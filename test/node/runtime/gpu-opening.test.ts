@@ -27,7 +27,7 @@ function saving(ms: number, more: Partial<PlanQuery> = {}): [PlanQuery, Plan] {
     const made = planOnDevice(query, host, 0);
     if (made instanceof NotOnDevice) throw made;
     const stagesMs = made.plan.predictedMs - deviceQueryStartMs + ms;
-    return [query, { ...host, predictedMs: stagesMs + queryStartMs(host.threads) }];
+    return [query, { ...host, predictedMs: stagesMs + queryStartMs(host) }];
 }
 
 /** A GPU that opens when it is told to. */

@@ -35,7 +35,7 @@ const tabled = (child: LogicalNode): LogicalNode =>
 function asked(root: LogicalNode, ms: number, more: Partial<PlanQuery> = {}): [PlanQuery, Plan] {
     const query = planQueryOf(root, { budgetBytes: 64 * gibibyte, ...more });
     const plan = planQuery(query);
-    return [query, { ...plan, predictedMs: ms + queryStartMs(plan.threads) }];
+    return [query, { ...plan, predictedMs: ms + queryStartMs(plan) }];
 }
 
 /** What the planner makes for the GPU; 0: its memory is not known yet. */
