@@ -105,6 +105,13 @@ struct RowLayout {
                           const std::vector<int32_t>& carry_bytes = {});
 };
 
+// Is the key one integer of at most 8 bytes, with nothing beside it?
+inline bool is_one_integer(const RowLayout& layout) {
+    if (layout.mode != KeyMode::kWord || layout.keys.size() != 1 || layout.has_mask) return false;
+    const KeySpec& spec = layout.keys[0].spec;
+    return spec.kind == KeyKind::kInteger && spec.width > 0;
+}
+
 // Mixed key or hash: the first 8 bytes of every row.
 inline uint64_t first_word(const uint8_t* row) {
     uint64_t word;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/row_layout.hpp"
@@ -89,10 +90,24 @@ struct PipelineJoin {
     JoinSpec spec;
 };
 
+// Values of one integer key, both ends included.
+struct KeyInterval {
+    int64_t first = 0;
+    int64_t last = 0;
+};
+
+// The build side of one join of a pipeline does not fit at once: the source is read once for each interval of its key,
+// past the tables of the build rows in it.
+struct PipelinePasses {
+    size_t join = 0;
+    std::vector<KeyInterval> intervals;
+};
+
 // Joins whose tables stay in memory, one behind the other: the rows of a source stream through all of them.
 struct PipelineSpec {
     std::vector<PipelineJoin> joins;
     std::vector<PipelineColumn> outputs;
+    std::optional<PipelinePasses> passes;
     int64_t morsel_rows = 0;
     int32_t workers = 1;
 };

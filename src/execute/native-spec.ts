@@ -78,6 +78,9 @@ export function nativePipelineSpec(spec: PipelineDescription): NativePipelineSpe
             spec: nativeJoinSpec(join, { ...join, schedule: [] })
         })),
         outputs: spec.outputs.map((column) => ({ ...column })),
+        ...(spec.passes === undefined
+            ? {}
+            : { passes: { join: spec.passes.join, bounds: spec.passes.bounds.map((bound) => BigInt(bound)) } }),
         morselRows: spec.morselRows,
         workers: spec.workers
     };

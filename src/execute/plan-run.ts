@@ -325,8 +325,12 @@ export class PlanRun {
     }
 
     async #pipeline(stage: PipelineStage): Promise<number> {
-        const builds = stage.builds.map((build) => this.#live(build).handle);
-        return (await this.#joinPipeline(stage, builds, [])).rows;
+        const { passes } = stage.spec;
+        const builds = stage.builds.map((build, join) =>
+            join === passes?.join ? this.#createSet(build).handle : this.#live(build).handle
+        );
+        const fills = passes === undefined ? [] : [this.#source(passes.input)];
+        return (await this.#joinPipeline(stage, builds, fills)).rows;
     }
 
     /** A pipeline, all of whose build sides are of few rows: one call fills them and joins. */

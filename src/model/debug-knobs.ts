@@ -33,6 +33,8 @@ export interface DebugKnobs {
     morselRows?: number;
     /** Co-partitions whose build side is larger are joined in chunks of this many bytes. */
     buildChunkBytes?: number;
+    /** Pipelines: so many passes over the input, where the largest build side can be taken in parts. */
+    passes?: number;
     /** Probe sides with more rows are shared by several workers. */
     probeSplitRows?: number;
     /** GPU: the result of the last join leaves it in pieces of at most so many rows; 64 is the least. */
@@ -63,6 +65,7 @@ export const debugKnobNames = [
     "workers",
     "morselRows",
     "buildChunkBytes",
+    "passes",
     "probeSplitRows",
     "pieceRows",
     "packLink",
@@ -98,6 +101,7 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
         ["workers", 1, 1024],
         ["morselRows", 1, Number.MAX_SAFE_INTEGER],
         ["buildChunkBytes", 1, Number.MAX_SAFE_INTEGER],
+        ["passes", 1, 1024],
         ["probeSplitRows", 1, Number.MAX_SAFE_INTEGER],
         ["pieceRows", 1, Number.MAX_SAFE_INTEGER],
         ["hostSpillBytes", 0, Number.MAX_SAFE_INTEGER],

@@ -117,6 +117,8 @@ export interface NativePipelineSpec {
         spec: NativeJoinSpec;
     }[];
     outputs: NativePipelineColumn[];
+    /** The source is read once for each interval of a join's key that the ascending bounds leave. */
+    passes?: { join: number; bounds: bigint[] };
     morselRows: number;
     workers: number;
 }
@@ -154,6 +156,8 @@ export interface NativeKeyStatistics {
     sampledRows: number;
     sampledDistinct: number;
     pieceDistinct: number;
+    /** Mean share of the range that neighbouring rows of the sample span; 1 for keys without a range. */
+    pieceRangeShare: number;
     /** Share of the sample taken by its most frequent key. */
     heaviestShare: number;
 }
@@ -398,7 +402,7 @@ export interface Binding extends DeviceBinding {
     /**
      * Joins behind each other: tables of all build sides stay in memory, and the rows of `source` stream past them in
      * one pass. `fills`: sources that the build sides are filled with first, as by `fillPartitions`; none where they
-     * are filled.
+     * are filled. With passes, one source: of that join's build side, which is filled before each pass.
      */
     joinPipeline(
         job: JobHandle,

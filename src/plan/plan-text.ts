@@ -131,10 +131,14 @@ function heldLine({ limitBytes, diskBytes }: HeldRows): string {
 }
 
 /** How many rows are expected behind each join. */
-function pipelineLines({ rowsIn, rowsOut, rowsOfJoins, group }: PipelineStage): string[] {
+function pipelineLines(plan: Plan, { rowsIn, rowsOut, rowsOfJoins, group, spec }: PipelineStage): string[] {
     const counts = [rowsIn, ...rowsOfJoins].map(formatCount).join(" -> ");
     const groups = group === undefined ? "" : `, about ${formatCount(rowsOut)} groups out`;
-    return [`rows through its joins: ${counts}${groups}`];
+    const lines = [`rows through its joins: ${counts}${groups}`];
+    const { passes } = spec;
+    if (passes === undefined) return lines;
+    const part = `each past the rows of ${inputName(plan, passes.input)} in one range of keys`;
+    return [...lines, `in ${passes.bounds.length + 1} passes, ${part}, as all of these do not fit at once`];
 }
 
 function details(plan: Plan, stage: PlanStage): string[] {
@@ -153,7 +157,7 @@ function details(plan: Plan, stage: PlanStage): string[] {
         const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
         lines.push(`a bit for each of ${formatCount(stage.spec.keyValues)} key values, ${rows}`);
     }
-    if (stage.kind === "pipeline") lines.push(...pipelineLines(stage));
+    if (stage.kind === "pipeline") lines.push(...pipelineLines(plan, stage));
     if (stage.kind === "group" || stage.kind === "hashGroup") {
         lines.push(`${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`);
     }

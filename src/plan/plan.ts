@@ -192,8 +192,23 @@ export interface PipelineDescription {
     readonly columns: readonly ColumnType[];
     readonly joins: readonly PipelineJoin[];
     readonly outputs: readonly PipelineColumn[];
+    readonly passes?: PipelinePasses;
     readonly morselRows: number;
     readonly workers: number;
+}
+
+/**
+ * The build side of one join does not fit at once: the input is read several times, past the tables of the build rows
+ * whose key is below the first bound, from there up to the next one, and so on.
+ */
+export interface PipelinePasses {
+    readonly join: number;
+    /** Where its build rows come from, before each pass. */
+    readonly input: number;
+    /** Ascending integers, as text. */
+    readonly bounds: readonly string[];
+    /** Share of the input of which each pass is expected to read more than the key. */
+    readonly readShare: number;
 }
 
 /** Rows of an input stream through joins whose tables stay in memory, and are grouped as they come where `group` is. */

@@ -5,7 +5,14 @@ import { limitOf, type AggregateKind, type GroupNode } from "../plan/logical.js"
 import type { AggregateDescription, GroupDescription, StageOutput } from "../plan/plan.js";
 import { hashMaskText, type CompileNode, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
 import { countedGroups } from "./distinct-groups.js";
-import { compilePipeline, pipelineName, pipelineOf, rowsBehindJoins, type Pipeline } from "./compile-pipeline.js";
+import {
+    compilePipeline,
+    pipelineName,
+    pipelineOf,
+    rowsBehindJoins,
+    rowsRead,
+    type Pipeline
+} from "./compile-pipeline.js";
 import { fanout } from "./partitioning.js";
 
 // Widest common state: row number, value and flag of `first`; a compensated sum with its count.
@@ -225,7 +232,7 @@ function compileGroupedPipeline(
     output: StageOutput,
     compileNode: CompileNode
 ): void {
-    const { estimator, inputs } = draft.request;
+    const { inputs } = draft.request;
     const { keys, values } = neededOf(plan.node, plan.needed);
     const columns = feedColumns(keys, values);
     const { spec, builds, inputBytes, tableBytes } = compilePipeline(draft, pipeline, columns, compileNode);
@@ -238,7 +245,7 @@ function compileGroupedPipeline(
         id: draft.stages.length,
         name: "join and group",
         algorithm: `${pipelineName(pipeline)}, hash group-by`,
-        rowsIn: estimator.of(pipeline.input).rows,
+        rowsIn: rowsRead(draft, pipeline),
         rowsOut: plan.groups,
         memory: {
             inputBytes: inputBytes + grouped.encodingBytes,

@@ -3,11 +3,12 @@ import { cpuJoinAlgorithm } from "../model/algorithms.js";
 import { isNested, type ColumnType, type KeySpec } from "../model/column-type.js";
 import { sumOf } from "../model/sizes.js";
 import { limitOf, type InputNode, type JoinColumn, type JoinNode, type LogicalNode } from "../plan/logical.js";
-import type { PipelineColumn, PipelineDescription, PipelineJoin, StageOutput } from "../plan/plan.js";
+import type { PipelineColumn, PipelineDescription, PipelineJoin, PipelinePasses, StageOutput } from "../plan/plan.js";
 import type { CompileNode, PlanDraft, SetDraft } from "./compile.js";
 import { describeJoin, neededOf, planJoinFrom, type JoinPlan } from "./join-plan.js";
 import { joinSides, joinSidesFrom, otherSide, type JoinSides } from "./join-sides.js";
 import { columnsRead, pipelineColumnsRead } from "./stage-memory.js";
+import { looksUnique } from "./statistics.js";
 
 /** Where a logical column of a node is in a pipeline that has come as far as the node. */
 type Places = (column: number) => PipelineColumn;
@@ -16,6 +17,8 @@ interface PlannedJoin {
     readonly plan: JoinPlan;
     /** Columns of its probe side. */
     readonly probeColumn: Places;
+    /** Of its key between passes over the input, in each of which the plan has its share of the build rows. */
+    readonly bounds: readonly string[];
 }
 
 /** Joins through which the rows of an input stream, the first one first, and where their columns are then. */
@@ -49,8 +52,9 @@ function sidesOf(draft: PlanDraft, node: JoinNode, needed: readonly number[]): J
     return isByRow(other) ? other : undefined;
 }
 
-/** native/cpu/hash_join/perfect_table.hpp: a head and a bit. */
+/** native/cpu/hash_join/perfect_table.hpp: a head and a bit for each value, and for each row the next equal one. */
 const perfectValueBytes = 4 + 1 / 8;
+const chainBytes = 4;
 
 /** native/executor/cpu/key_statistics.cpp: rows of a sample lie together in pieces of so many. */
 const pieceRows = 256;
@@ -68,28 +72,44 @@ function sampledRange(draft: PlanDraft, { node, sides }: JoinPlan, keys: readonl
     return pieces < piecesMin ? Infinity : range * (1 + 2 / pieces + 2 * policy.arrayRangeSlack);
 }
 
+/** The same of the build rows in one pass. */
+function rangeOf(draft: PlanDraft, { plan, bounds }: PlannedJoin): number {
+    return sampledRange(draft, plan, plan.build.keys) / (bounds.length + 1);
+}
+
 /**
  * Values of one integer key that a perfect table may be spread over: as many as take no more memory than a hash table,
  * or more where memory is plenty and many rows are looked up.
  */
-function perfectValues(draft: PlanDraft, join: JoinPlan, rows: number): number | undefined {
+function perfectValues(draft: PlanDraft, join: PlannedJoin, rows: number): number | undefined {
     const { policy, budgetBytes } = draft.request;
-    const { build, buildRows } = join;
+    const { build, buildRows } = join.plan;
     const [key, ...others] = build.keys;
     if (key?.kind !== "integer" || others.length > 0 || build.nullKeys === "equal") return undefined;
     const sparse = Math.min(rows * policy.perfectValuesPerLookup, (budgetBytes * policy.readShare) / perfectValueBytes);
     const affordable = Math.max((buildRows * policy.slotBytesPerRow) / perfectValueBytes, sparse);
-    return Math.ceil(Math.min(affordable, sampledRange(draft, join, build.keys)));
+    return Math.ceil(Math.min(affordable, rangeOf(draft, join)));
+}
+
+function isUnique(draft: PlanDraft, { plan: { node, sides, build } }: PlannedJoin): boolean {
+    const sample = draft.request.estimator.statisticsOf(node[sides.build], build.keys);
+    return sample !== undefined && looksUnique(sample);
 }
 
 /** Bytes of the tables and of the rows in them, at most; `rows` are looked up. */
-function residentBytes(draft: PlanDraft, join: JoinPlan, rows: number): number {
-    const { build, buildRows, buildBytes } = join;
+function residentBytes(draft: PlanDraft, join: PlannedJoin, rows: number): { tables: number; rows: number } {
+    const { build, buildRows, buildBytes } = join.plan;
     const { policy } = draft.request;
     const slack = build.feed.exact ? policy.partitionSlack : policy.partitionSlack * policy.estimateSlack;
-    const hashed = buildRows * policy.slotBytesPerRowMax;
-    const perfect = (perfectValues(draft, join, rows) ?? 0) * perfectValueBytes;
-    return (buildBytes + Math.max(hashed, perfect)) * slack;
+    const values = perfectValues(draft, join, rows) ?? 0;
+    const perfect = values * perfectValueBytes;
+    const hashed = buildRows * policy.slotBytesPerRowMax * slack;
+    // Where a sample says that all keys fit a perfect table, it is not planned for another one: should they not, the
+    // query is planned again.
+    const isPerfect = values === Math.ceil(rangeOf(draft, join));
+    const chains = isUnique(draft, join) ? 0 : buildRows * chainBytes * slack;
+    const tables = isPerfect ? perfect + chains : Math.max(hashed, perfect);
+    return { tables, rows: buildBytes * slack };
 }
 
 /** Past tables of that size, is it cheaper to look rows up at random than to partition both sides? */
@@ -132,7 +152,7 @@ function pipelineAt(draft: PlanDraft, node: LogicalNode, needed: readonly number
     const isBuild = (column: JoinColumn): boolean => column.side === sides.build;
     return {
         input: before.input,
-        joins: [...before.joins, { plan: join, probeColumn: before.column }],
+        joins: [...before.joins, { plan: join, probeColumn: before.column, bounds: [] }],
         column: (index) => {
             const column = node.columns[index] as JoinColumn;
             if (!isBuild(column)) return before.column(column[probeSide]);
@@ -158,16 +178,68 @@ export function pipelineOf(draft: PlanDraft, node: LogicalNode, needed: readonly
     const { limits, debug, policy, budgetBytes } = draft.request;
     const isAllowed = debug.algorithm === undefined || debug.algorithm === "pipeline" || debug.algorithm === "hash";
     if (!limits.streaming || !isAllowed || debug.scheme !== undefined || node.kind !== "join") return undefined;
-    const pipeline = pipelineAt(draft, node, needed);
+    const whole = pipelineAt(draft, node, needed);
+    const inParts = whole === undefined || limits.passes === 1 ? undefined : inPasses(draft, whole);
+    const pipeline = inParts ?? (limits.passes === 1 || debug.passes !== undefined ? whole : undefined);
     if (pipeline === undefined) return undefined;
+    if (limits.passes > 1) return inBestOrder(draft, pipeline);
     const { rows } = draft.request.estimator.of(pipeline.input);
-    const bytes = sumOf(pipeline.joins.map(({ plan }) => residentBytes(draft, plan, rows)));
+    const resident = pipeline.joins.map((join) => residentBytes(draft, join, rows));
+    const bytes = sumOf(resident.map((of) => of.tables + of.rows));
     return bytes <= budgetBytes * policy.tableShare * 2 ? inBestOrder(draft, pipeline) : undefined;
 }
 
-/** What a row becomes in a join, whatever the joins before it did. */
-function rowsPerRow(draft: PlanDraft, { plan }: PlannedJoin): number {
-    return draft.request.estimator.rowsPerRow(plan.node, otherSide(plan.sides.build));
+/** Integers that cut the keys of a build side, as far as a sample tells, into as many ranges as there are passes. */
+function boundsOf(draft: PlanDraft, { plan }: PlannedJoin): string[] {
+    const { estimator, limits } = draft.request;
+    const { node, sides, build } = plan;
+    const child = node[sides.build];
+    const [key, ...others] = build.keys;
+    const canPass =
+        child.kind === "input" &&
+        !child.input.streamed &&
+        !sides.keepUnmatchedProbe &&
+        !sides.anti &&
+        draft.canRunAgain;
+    if (!canPass || key?.kind !== "integer" || others.length > 0 || build.nullKeys !== "drop") return [];
+    const sample = estimator.statisticsOf(child, build.keys);
+    if (sample === undefined || sample.min === null || sample.max === null) return [];
+    if (sampledRange(draft, plan, build.keys) === Infinity) return [];
+    const range = sample.max - sample.min + 1n;
+    // Keys are compared as signed integers of their width.
+    if (range < BigInt(limits.passes) || sample.max >= 1n << BigInt(8 * key.width - 1)) return [];
+    const from = sample.min;
+    return Array.from({ length: limits.passes - 1 }, (_, i) =>
+        String(from + (range * BigInt(i + 1)) / BigInt(limits.passes))
+    );
+}
+
+/** The pipeline with the largest of its build sides in parts, if that can be. */
+function inPasses(draft: PlanDraft, pipeline: Pipeline): Pipeline | undefined {
+    const { estimator, limits } = draft.request;
+    const { rows } = estimator.of(pipeline.input);
+    const resident = pipeline.joins.map((join) => residentBytes(draft, join, rows));
+    const bytes = resident.map((of) => of.tables + of.rows);
+    const largest = bytes.indexOf(Math.max(...bytes));
+    const join = pipeline.joins[largest] as PlannedJoin;
+    const bounds = boundsOf(draft, join);
+    if (bounds.length === 0) return undefined;
+    const share = (whole: number): number => Math.ceil(whole / limits.passes);
+    const { build, buildRows, buildBytes, tableBytes, tableBytesMax } = join.plan;
+    const plan: JoinPlan = {
+        ...join.plan,
+        build: { ...build, feed: { ...build.feed, rows: share(buildRows), exact: false } },
+        buildRows: share(buildRows),
+        buildBytes: share(buildBytes),
+        tableBytes: share(tableBytes),
+        tableBytesMax: share(tableBytesMax)
+    };
+    return { ...pipeline, joins: pipeline.joins.with(largest, { ...join, plan, bounds }) };
+}
+
+/** What a row becomes in a join, whatever the joins before it did: in one pass. */
+function rowsPerRow(draft: PlanDraft, { plan, bounds }: PlannedJoin): number {
+    return draft.request.estimator.rowsPerRow(plan.node, otherSide(plan.sides.build)) / (bounds.length + 1);
 }
 
 /** Joins before it that a join of the pipeline gets keys from. */
@@ -200,17 +272,30 @@ function inBestOrder(draft: PlanDraft, pipeline: Pipeline): Pipeline {
     return {
         ...pipeline,
         joins: order.map((place) => {
-            const { plan, probeColumn } = joins[place] as PlannedJoin;
-            return { plan, probeColumn: (column) => moved(probeColumn(column)) };
+            const join = joins[place] as PlannedJoin;
+            return { ...join, probeColumn: (column) => moved(join.probeColumn(column)) };
         }),
         column: (column) => moved(pipeline.column(column))
     };
 }
 
-/** Rows that are expected behind each join: the last one gives what its node does. */
+/** Times that a pipeline of these joins reads its input. */
+function passesOf(joins: readonly PlannedJoin[]): number {
+    return Math.max(...joins.map(({ bounds }) => bounds.length + 1));
+}
+
+/** Rows that are read, those of a build side in parts included. */
+export function rowsRead(draft: PlanDraft, { input, joins }: Pipeline): number {
+    const passes = passesOf(joins);
+    const parted = joins.find(({ bounds }) => bounds.length > 0);
+    const { estimator } = draft.request;
+    return passes * (estimator.of(input).rows + passes * (parted?.plan.buildRows ?? 0));
+}
+
+/** Rows that are expected behind each join, in all passes: the last one gives what its node does. */
 export function rowsBehindJoins(draft: PlanDraft, { input, joins }: Pipeline, last: LogicalNode): number[] {
     const { estimator } = draft.request;
-    let rows = estimator.of(input).rows;
+    let rows = estimator.of(input).rows * passesOf(joins);
     const behind = joins.map((join) => (rows = Math.ceil(rows * rowsPerRow(draft, join))));
     return [...behind.slice(0, -1), estimator.of(last).rows];
 }
@@ -235,8 +320,8 @@ function keysOf({ plan, probeColumn }: PlannedJoin): Omit<PipelineJoin, "spec" |
     };
 }
 
-/** The set that a build side is kept in, and the stage that fills it. */
-function compileBuild(draft: PlanDraft, join: JoinPlan, compileNode: CompileNode): number {
+/** The set that a build side is kept in, and the stage that fills it, if the pipeline does not. */
+function compileBuild(draft: PlanDraft, { plan: join, bounds }: PlannedJoin, compileNode: CompileNode): number {
     const { limits, policy, debug } = draft.request;
     const parallel = join.buildRows >= policy.rowsPerWorkerMin * 2 && limits.workers > 1;
     const bits = debug.radixBits ?? (parallel ? Math.ceil(Math.log2(limits.workers)) : 0);
@@ -244,9 +329,27 @@ function compileBuild(draft: PlanDraft, join: JoinPlan, compileNode: CompileNode
     const set = draft.sets[id] as SetDraft;
     set.needs.min = set.needs.wanted;
     const child = join.node[join.sides.build];
+    if (bounds.length > 0) return id;
     if (child.kind === "input") draft.addPass(id, join.build.feed, "partition build");
     else compileNode(draft, child, neededOf(join.node, join.needed, join.sides.build), { to: "set", set: id });
     return id;
+}
+
+/** Memory in which a build side is filled, before the input is read. */
+function partBytes({ readBytes, combiningBytes }: SetDraft): number {
+    return readBytes + combiningBytes;
+}
+
+function describePasses(draft: PlanDraft, pipeline: Pipeline, join: number, morselRows: number): PipelinePasses {
+    const { estimator, inputs } = draft.request;
+    const { plan, bounds } = pipeline.joins[join] as PlannedJoin;
+    const child = plan.node[plan.sides.build] as InputNode;
+    const probe = plan.node[otherSide(plan.sides.build)];
+    const sample = probe.kind === "input" ? estimator.statisticsOf(probe, plan.probe.keys) : undefined;
+    // Morsels without a key of the pass are left out: in order, each pass has its own ones.
+    const span = (sample?.pieceRangeShare ?? 1) + morselRows / Math.max(1, estimator.of(pipeline.input).rows);
+    const readShare = Math.min(1, 1 / (bounds.length + 1) + span);
+    return { join, input: inputs.indexOf(child.input), bounds, readShare };
 }
 
 /** Adds the stages of the build sides, and describes the stage that streams rows past their tables. */
@@ -257,12 +360,14 @@ export function compilePipeline(
     compileNode: CompileNode
 ): CompiledPipeline {
     const { limits, debug } = draft.request;
-    const builds = pipeline.joins.map(({ plan }) => compileBuild(draft, plan, compileNode));
-    const spill = debug.forceSpill === true ? 2 : 1; // rows that are read back stand beside their pages
+    const builds = pipeline.joins.map((join) => compileBuild(draft, join, compileNode));
     const { rows } = draft.request.estimator.of(pipeline.input);
     const joins = pipeline.joins.map((join, place): PipelineJoin => {
-        const tableBytes = Math.ceil(spill * residentBytes(draft, join.plan, rows) + limits.tableBytesMin);
-        const perfect = { perfectValues: perfectValues(draft, join.plan, rows) };
+        const resident = residentBytes(draft, join, rows);
+        // Rows that are read back stand beside their pages; others are where their set has them.
+        const readBack = debug.forceSpill === true ? resident.rows : 0;
+        const tableBytes = Math.ceil(resident.tables + readBack + limits.tableBytesMin);
+        const perfect = { perfectValues: perfectValues(draft, join, rows), passes: join.bounds.length + 1 };
         const spec = { ...describeJoin(draft, join.plan, true, tableBytes, perfect), outputs: [] };
         return { ...keysOf(join), build: builds[place] as number, spec };
     });
@@ -271,11 +376,20 @@ export function compilePipeline(
     const feed = draft.feedOfInput(pipeline.input);
     const pass = { role: "probe" as const, feed, keys: [], carry: read, nullKeys: "keep" as const };
     const { spec, readBytes } = draft.passSpec({ ...pass, bits: 0, spill: false });
+    const parted = pipeline.joins.findIndex(({ bounds }) => bounds.length > 0);
+    const partedBytes = parted < 0 ? 0 : partBytes(draft.sets[builds[parted] as number] as SetDraft);
     const vectors = sumOf(joins.map(({ keyColumns }) => keyColumns.length + joins.length + 6)) + 2 * outputs.length;
     return {
-        spec: { columns: feed.types, joins, outputs, morselRows: spec.morselRows, workers: limits.workers },
+        spec: {
+            columns: feed.types,
+            joins,
+            outputs,
+            ...(parted < 0 ? {} : { passes: describePasses(draft, pipeline, parted, spec.morselRows) }),
+            morselRows: spec.morselRows,
+            workers: limits.workers
+        },
         builds,
-        inputBytes: readBytes + limits.workers * vectors * vectorColumnBytes,
+        inputBytes: Math.max(partedBytes, readBytes + limits.workers * vectors * vectorColumnBytes),
         tableBytes: sumOf(joins.map((join) => join.spec.tableBytes))
     };
 }
@@ -288,6 +402,8 @@ function isWorthIt(draft: PlanDraft, { joins }: Pipeline): boolean {
     const { debug, policy } = draft.request;
     const [first, ...others] = joins;
     if (first === undefined || others.length > 0 || debug.algorithm === "pipeline") return true;
+    // Where passes are needed, sides in partitions would go to disk.
+    if (first.bounds.length > 0) return true;
     const width = draft.widthOf(first.plan.probe);
     return width.fixed + width.heap >= policy.pipelineRowBytesMin;
 }
@@ -313,7 +429,7 @@ export function compilePipelineJoin(
         id: draft.stages.length,
         name: "join",
         algorithm: pipelineName(pipeline),
-        rowsIn: estimator.of(pipeline.input).rows,
+        rowsIn: rowsRead(draft, pipeline),
         rowsOut: rows,
         memory: { inputBytes, tableBytes, outputBytes: draft.outputBytes(outputWidths, output) },
         input: draft.request.inputs.indexOf(pipeline.input.input),
@@ -326,5 +442,7 @@ export function compilePipelineJoin(
 }
 
 export function pipelineName({ joins }: Pipeline): string {
-    return joins.length === 1 ? "hash join in a pipeline" : `${joins.length} hash joins in a pipeline`;
+    const name = joins.length === 1 ? "hash join in a pipeline" : `${joins.length} hash joins in a pipeline`;
+    const passes = passesOf(joins);
+    return passes === 1 ? name : `${name} of ${passes} passes`;
 }

@@ -32,6 +32,7 @@ export interface StageInput {
     newKeyShare: (keys: readonly KeySpec[]) => number;
 }
 
+/** Of a stage. */
 export interface Cost {
     ms: number;
     spillBytes: number;
@@ -186,6 +187,8 @@ interface LookUp {
     rows: number;
     /** Rows that come out of it. */
     matched: number;
+    /** Times that the tables are made; left out: once. */
+    made?: number;
 }
 
 /** Misses of a row of which these columns come out: lines that a row of the table spans, and texts behind the rows. */
@@ -199,14 +202,15 @@ function missesOf({ machine }: CostContext, build: SetDraft | undefined, fields:
     return rowMissShare + build.width.fixed / machine.cacheLineBytes + fields.filter(isApart).length;
 }
 
-function lookedUpNs(context: CostContext, { build, fields, keys, newKeyShare, rows, matched }: LookUp): number {
+function lookedUpNs(context: CostContext, lookUp: LookUp): number {
+    const { build, fields, keys, newKeyShare, rows, matched, made = 1 } = lookUp;
     const { profile } = context;
     const buildRows = build?.rows ?? 0;
     const miss = missNs(context, buildRows * ((build?.width.fixed ?? 16) + (build?.width.heap ?? 0) + tableSlotBytes));
     // Rows that repeat the keys beside them mostly come in the order of these, and find what they look up side by side:
     // 12 ns a row on two cores with such keys (orders x lineitem by date), 74 without (part x lineitem by brand).
     const apart = miss * Math.max(0, 2 * newKeyShare - 1);
-    const built = buildRows * (profile.buildNsPerRow + miss * overlappedMissShare);
+    const built = made * buildRows * (profile.buildNsPerRow + miss * overlappedMissShare);
     const looked = rows * (lookUpNs + apart * overlappedMissShare + keysNs(keys));
     return built + looked + matched * (profile.probeNsPerRow + apart * missesOf(context, build, fields));
 }
@@ -263,27 +267,44 @@ function arrayJoinCost(
     return { ms: ns / nsPerMs / movers(context) + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
 }
 
+function filledNs(context: CostContext, set: number): number {
+    const draft = context.sets[set];
+    return draft === undefined ? 0 : encodeNs(context, draft.rows, draft.width.fixed + draft.width.heap);
+}
+
 /** Each row is looked up in one table after the other, for which its key is brought together; groups as they come. */
 function pipelineCost(
     context: CostContext,
     stage: Extract<StageDraft, { kind: "pipeline" }>,
     input: StageInput | undefined
 ): Cost {
-    let ns = stage.rowsIn * readNs(context, stage, input);
-    let rows = stage.rowsIn;
+    const { passes } = stage.spec;
+    const made = (passes?.bounds.length ?? 0) + 1;
+    let rows = stage.rowsIn * (passes?.readShare ?? 1);
+    let ns = rows * readNs(context, stage, input);
+    // All keys are looked at in each pass.
+    if (passes !== undefined) ns += stage.rowsIn * context.profile.arrayNsPerKey;
+    const newKeyShares: number[] = [];
     stage.builds.forEach((build, place) => {
         const { keys = [], keyColumns = [] } = stage.spec.joins[place] ?? {};
         const inputKeys = keys.map((key) => ({ ...key, column: keyColumns[key.column]?.column ?? -1 }));
-        const ofInput = keys.every(({ column }) => keyColumns[column]?.join === -1);
+        const [from = -1, ...others] = new Set(keys.map(({ column }) => keyColumns[column]?.join));
+        // Rows that found the same row of one join take the same key to the next one.
+        const found = from < 0 ? input?.newKeyShare(inputKeys) : newKeyShares[from];
+        const newKeyShare = others.length > 0 ? 1 : (found ?? 1);
+        newKeyShares.push(newKeyShare);
         const matched = stage.rowsOfJoins[place] ?? rows;
         ns += lookedUpNs(context, {
             build: context.sets[build],
             fields: stage.spec.outputs.filter(({ join }) => join === place).map(({ column }) => column),
             keys,
-            newKeyShare: ofInput ? (input?.newKeyShare(inputKeys) ?? 1) : 1,
+            newKeyShare,
             rows,
-            matched
+            matched,
+            made
         });
+        // Other build sides are filled by a stage of their own.
+        if (place === passes?.join) ns += made * filledNs(context, build);
         rows = matched;
     });
     if (stage.group !== undefined) {

@@ -78,13 +78,14 @@ export function planJoinFrom(draft: PlanDraft, node: JoinNode, needed: readonly 
 
 /**
  * Tables of the build side, and the widest range of keys that perfect ones have room for. `values`: so many, where the
- * engine may find out by itself whether the keys are such.
+ * engine may find out by itself whether the keys are such. `passes`: tables hold such a part of the keys at a time.
  */
 export function hashingScheme(
     draft: PlanDraft,
     join: JoinPlan,
     streaming: boolean,
-    values?: number
+    values?: number,
+    passes = 1
 ): { scheme: HashingScheme; range: number } {
     const { policy, debug, estimator } = draft.request;
     const child = join.node[join.sides.build];
@@ -96,7 +97,7 @@ export function hashingScheme(
     // One table over all keys: partitions of hashed keys are each spread over the whole range. The sample's range is
     // a lower bound; the engine looks at the true one and falls back to linear probing.
     const range = keyRange(statistics);
-    if (streaming && join.node.keys.length === 1 && range !== null && range <= rangeMax) {
+    if (streaming && join.node.keys.length === 1 && range !== null && range / passes <= rangeMax) {
         return { scheme: "perfect", range: rangeMax };
     }
     // One slot per distinct key, equal keys chained behind it: right for unique and for heavily duplicated keys alike.
@@ -121,18 +122,22 @@ function outputs(join: JoinPlan): JoinOutput[] {
 }
 
 /**
- * What the engine is told of the join. `streaming`: its tables stay while probe rows pass. `perfectValues`: what
- * hashingScheme() is told.
+ * What the engine is told of the join. `streaming`: its tables stay while probe rows pass. `perfectValues` and
+ * `passes`: what hashingScheme() is told.
  */
 export function describeJoin(
     draft: PlanDraft,
     join: JoinPlan,
     streaming: boolean,
     tableBytes: number,
-    { secondRadixBits = 0, perfectValues }: { secondRadixBits?: number; perfectValues?: number | undefined } = {}
+    {
+        secondRadixBits = 0,
+        perfectValues,
+        passes
+    }: { secondRadixBits?: number; perfectValues?: number | undefined; passes?: number } = {}
 ): JoinDescription {
     const { limits, policy, debug } = draft.request;
-    const { scheme, range } = hashingScheme(draft, join, streaming, perfectValues);
+    const { scheme, range } = hashingScheme(draft, join, streaming, perfectValues, passes);
     const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = join.sides;
     return {
         emit,

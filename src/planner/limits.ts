@@ -7,6 +7,8 @@ export interface PlanLimits {
     readonly workers: number;
     /** A streaming join keeps its build side in memory; without it, any budget does. */
     readonly streaming: boolean;
+    /** Times that a pipeline reads its input, each past a part of its largest build side. */
+    readonly passes: number;
     readonly radixBitsMax: number;
     readonly pageBytesMax: number;
     readonly openPagesShare: number;
@@ -47,6 +49,7 @@ function makeLadder(policy: Policy, threads: number, sink: SinkKind): PlanLimits
     const first: PlanLimits = {
         workers: threads,
         streaming: true,
+        passes: 1,
         radixBitsMax: policy.firstPassBitsMax,
         pageBytesMax: policy.pageBytesMax,
         openPagesShare: policy.openPagesShare,

@@ -3,17 +3,16 @@ import type { DataType } from "apache-arrow";
 import { SpillwayError } from "../errors.js";
 import type { ColumnType } from "../model/column-type.js";
 import { bytesOption, formatBytes, parseBytes, sumOf } from "../model/sizes.js";
-import { limitOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import { limitOf, type InputInfo } from "../plan/logical.js";
 import { typeText } from "../arrow/type-text.js";
 import { freezePlan, type PartitionSet, type Plan, type PlanInput } from "../plan/plan.js";
-import type { SetDraft, StageDraft } from "./compile.js";
-import { stageCost, type CostContext, type StageInput } from "./cost.js";
+import type { SetDraft } from "./compile.js";
 import { arrowRowBytes, Estimator } from "./estimates.js";
 import { firstRowsQuery } from "./first-rows.js";
 import { defaultPolicy } from "./policy.js";
-import { PlanSearch, type Attempt, type PlanQuery } from "./plan-search.js";
+import { PlanSearch, type PlanQuery } from "./plan-search.js";
+import { predict, type Attempt } from "./predict.js";
 import { runBytesInChunk, runBytesInPool } from "./partitioning.js";
-import { assignPools } from "./pools.js";
 
 export type { PlanQuery } from "./plan-search.js";
 
@@ -82,28 +81,6 @@ function finishSets(best: Attempt, poolBytes: readonly number[]): PartitionSet[]
     }));
 }
 
-function stageInput(stage: StageDraft, best: Attempt): StageInput | undefined {
-    const index =
-        stage.kind === "partition" || stage.kind === "hashGroup" || stage.kind === "pipeline"
-            ? stage.input
-            : stage.kind === "streamingJoin" || stage.kind === "arrayJoin"
-              ? stage.probeInput
-              : -1;
-    const { inputs, estimator } = best.draft.request;
-    const input = inputs[index];
-    if (input === undefined) return undefined;
-    const node: LogicalNode = { kind: "input", input, columns: input.columns };
-    return {
-        widths: estimator.of(node).widths,
-        types: input.columns.map(({ type }) => type),
-        inMemory: input.inMemory,
-        newKeyShare: (keys) => {
-            const { sampledRows = 0, pieceDistinct = sampledRows } = estimator.statisticsOf(node, keys) ?? {};
-            return sampledRows === 0 ? 1 : pieceDistinct / sampledRows;
-        }
-    };
-}
-
 /**
  * What a query takes beside its stages: planning, samples, opening of files, turns of the event loop, and where rows
  * come out the columns that are made of them. With one worker, of queries that were asked for 50 times: counts of 10
@@ -118,37 +95,19 @@ export function queryStartMs({ threads, sink }: Pick<Plan, "threads" | "sink">):
 function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimumBytes: number | null): Plan {
     const { draft, phases, fixedBytes } = best;
     const { root, sink } = query;
-    const poolBytes = assignPools(
-        budgetBytes - fixedBytes,
-        phases,
-        draft.sets.map((set) => set.needs)
-    );
     const { estimator } = draft.request;
     const estimate = estimator.of(root);
     const limit = limitOf(root);
-    const resultRowBytes = sink === "count" ? 0 : arrowRowBytes(estimate.widths);
     const outputColumns: readonly ColumnType[] = sink === "count" ? [] : root.columns.map((column) => column.type);
-    const context: CostContext = {
-        sets: draft.sets,
-        poolBytes,
-        profile: query.profile,
-        machine: query.machine,
-        workers: draft.workers,
-        sink,
-        resultRowBytes,
-        resultTypes: outputColumns
-    };
+    const { poolBytes, costs } = predict(query.profile, best, budgetBytes);
     // Of no rows none has to be found.
     const drafts = limit === 0 ? [] : draft.stages;
-    const stages = drafts.map((stage, i) => {
-        const cost = stageCost(context, stage, stageInput(stage, best));
-        return {
-            ...stage,
-            live: phases[i]?.live ?? [],
-            predictedMs: cost.ms,
-            predictedSpillBytes: cost.spillBytes
-        };
-    });
+    const stages = drafts.map((stage, i) => ({
+        ...stage,
+        live: phases[i]?.live ?? [],
+        predictedMs: costs[i]?.ms ?? 0,
+        predictedSpillBytes: costs[i]?.spillBytes ?? 0
+    }));
     const stagesMs = sumOf(stages.map((stage) => stage.predictedMs));
     const plan: Plan = {
         device: "cpu",

@@ -37,6 +37,8 @@ export interface Policy {
      * each side, rows of 24 bytes: 240 ms partitioned, 220 past tables; part x lineitem 250 and 300.
      */
     readonly pipelineRowBytesMin: number;
+    /** Numbers of passes over its input that a pipeline may have where all build rows do not fit at once. */
+    readonly pipelinePasses: readonly number[];
     /**
      * A join that ends at a limit: share of the probe rows up to which it is not worth partitioning them, however large
      * the tables are.
@@ -301,6 +303,7 @@ export const defaultPolicy: Policy = Object.freeze({
     streamingTableBytesMax: 64 * 1024 * 1024,
     pipelineTableBytesMax: 256 * 1024 * 1024,
     pipelineRowBytesMin: 48,
+    pipelinePasses: [2, 3, 4, 6, 8],
     streamedShareMax: 1 / 32,
     streamedBytesPerRow: 100,
     slotBytesPerRow: 30,

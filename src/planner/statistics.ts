@@ -27,6 +27,8 @@ export interface KeyStatistics {
      * where equal keys lie together. Without it, all rows of the sample count as drawn one by one.
      */
     readonly pieceDistinct?: number;
+    /** Mean share of the range that such a piece spans: near 0 where keys lie in order. Left out: in none. */
+    readonly pieceRangeShare?: number;
     readonly heaviestShare: number;
     /** A query found keys outside of the sample's range, or equal ones. */
     readonly notDense?: boolean;
@@ -187,7 +189,8 @@ export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean)
 const samplingPolicies = new WeakMap<Policy, Map<string, Policy>>();
 
 function makeSamplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean): Policy {
-    const array = debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
+    const isAlways = debug.algorithm === "array" || debug.passes !== undefined;
+    const array = isAlways ? { ...policy, sampledFromRows: 1 } : policy;
     const { inlineTexts } = debug;
     const sampled = inlineTexts === undefined ? array : { ...array, inlineTextRowsMin: inlineTexts ? 1 : Infinity };
     return forDevice

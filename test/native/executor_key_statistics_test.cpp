@@ -115,6 +115,16 @@ TEST(executor_key_statistics_count_keys_that_lie_together_once_in_each_piece) {
     EXPECT_EQ(found.piece_distinct, 1024u);
 }
 
+TEST(executor_key_statistics_tell_keys_in_order_from_others) {
+    IntegerKeys sorted(8, Order::kSigned, {spread(65536, 1)}, {});
+    EXPECT(sorted.statistics(4096, false).piece_range_share < 0.01);
+    IntegerKeys mixed(8, Order::kSigned, {spread(65536, 40503)}, {});
+    const double share = mixed.statistics(4096, false).piece_range_share;
+    EXPECT(share > 0.9 && share <= 1);
+    IntegerKeys equal(8, Order::kSigned, {std::vector<int64_t>(1000, 7)}, {});
+    EXPECT_EQ(equal.statistics(1000, false).piece_range_share, 1.0);
+}
+
 TEST(executor_key_statistics_without_a_range) {
     IntegerKeys none(8, Order::kSigned, {{}}, {});
     EXPECT(!none.statistics(100, true).has_range);

@@ -27,9 +27,7 @@ Napi::Value create_partitions(const Napi::CallbackInfo& info) {
     PartitionPlan plan = decode_partition(info[1], "spec");
     const RowLayout layout = layout_of(plan);
     auto handle = std::make_unique<PartitionsHandle>(job, std::move(plan.columns));
-    handle->rows = std::make_unique<PartitionedRows>(std::move(plan.spec), layout, job->engine->budget,
-                                                     job->engine->spill_space, job->control);
-    handle->partitioner = std::make_unique<RadixPartitioner>(*handle->rows);
+    handle->make_rows(std::move(plan.spec), layout);
     return make_handle(info.Env(), registry_of(info.Env())->share(std::move(handle)));
 }
 
@@ -41,9 +39,19 @@ struct Filled {
         check_columns(handle->columns, source->source->columns());
         lease = Lease::take(handle, kPartitions);
     }
-    void fill(Job& job, int64_t first_row) const {
+    void fill(Job& job, int64_t first_row, const KeyInterval* kept = nullptr) const {
         partition_source(*handle->partitioner, *handle->rows, *source->source, job.control,
-                         static_cast<uint64_t>(first_row));
+                         static_cast<uint64_t>(first_row), kept);
+    }
+    // Fills the set with other rows of its source, after those that it has are gone.
+    void refill(Job& job, const KeyInterval& kept) const {
+        PartitionSpec spec = rows().spec();
+        RowLayout layout = rows().layout();
+        handle->partitioner.reset();
+        handle->rows.reset();
+        handle->make_rows(std::move(spec), std::move(layout));
+        fill(job, 0, &kept);
+        handle->partitioner->finish();
     }
     PartitionedRows& rows() const { return *handle->rows; }
 
@@ -257,7 +265,8 @@ Napi::Value group_source_call(const Napi::CallbackInfo& info) {
 }
 
 // What a pipeline reads: partitions of its build sides, used up, and the source that streams past their tables. Sets of
-// few rows are filled by the same call, one after the other, with the sources of `fills`.
+// few rows are filled by the same call, one after the other, with the sources of `fills`; where the pipeline has passes
+// one build side is, before each of them.
 struct PipelineUse {
     PipelineUse(const Napi::CallbackInfo& info, const Napi::Value& fills)
         : source(use_source(info[2])), plan(decode_pipeline(info[3])) {
@@ -265,57 +274,59 @@ struct PipelineUse {
         if (!fills.IsArray()) throw field_error("fills", "an array of sources", fills);
         const auto builds = info[1].As<Napi::Array>();
         const auto sources = fills.As<Napi::Array>();
+        const auto& passes = plan.spec.passes;
         const uint32_t count = builds.Length();
-        const bool are_filled = sources.Length() == 0;
-        if (!are_filled && sources.Length() != count) throw field_error("fills", "one source for each build", fills);
+        if (passes ? sources.Length() != 1 : sources.Length() != 0 && sources.Length() != count) {
+            throw field_error("fills", passes ? "the source of the passes" : "one source for each build", fills);
+        }
         for (uint32_t i = 0; i < count; ++i) {
-            if (are_filled) {
-                consumed.emplace_back(builds.Get(i));
+            if (passes ? i == passes->join : sources.Length() > 0) {
+                filled.emplace_back(builds.Get(i), sources.Get(passes ? 0 : i));
+                sets.push_back(filled.back().handle);
             } else {
-                filled.emplace_back(builds.Get(i), sources.Get(i));
+                consumed.emplace_back(builds.Get(i));
+                sets.push_back(consumed.back().handle);
             }
         }
         check_columns(plan.columns, source->source->columns());
-        outputs = check_pipeline(plan, layouts());
-    }
-    std::vector<PartitionedRows*> builds() const {
-        std::vector<PartitionedRows*> rows;
-        for (const Consumed& build : consumed) rows.push_back(&build.rows());
-        for (const Filled& build : filled) rows.push_back(&build.rows());
-        return rows;
+        std::vector<const RowLayout*> layouts;
+        for (const auto& set : sets) layouts.push_back(&set->rows->layout());
+        outputs = check_pipeline(plan, layouts);
     }
     void begin() const {
-        for (const Consumed& build : consumed) build.handle->state = State::kConsumed;
-        for (const Filled& build : filled) build.handle->state = State::kConsumed;
+        for (const auto& set : sets) set->state = State::kConsumed;
     }
-    void fill(Job& job) {
-        for (const Filled& build : filled) built.push_back(fill_and_finish(build, job));
+    PipelineBuilds builds(Job& job) {
+        const auto& passes = plan.spec.passes;
+        return {passes ? passes->intervals.size() : 1, [this, &job](size_t pass) {
+                    fill(job, pass);
+                    std::vector<PartitionedRows*> rows;
+                    for (const auto& set : sets) rows.push_back(set->rows.get());
+                    return rows;
+                }};
     }
 
+    std::vector<std::shared_ptr<PartitionsHandle>> sets;  // of each join
     std::vector<Consumed> consumed;
-    std::vector<Filled> filled;  // or these
+    std::vector<Filled> filled;
     std::shared_ptr<SourceHandle> source;
     PipelinePlan plan;
     std::vector<TypePtr> outputs;
     std::vector<BuildStage> built;
 
   private:
-    std::vector<const RowLayout*> layouts() const {
-        std::vector<const RowLayout*> layouts;
-        for (const PartitionedRows* rows : builds()) layouts.push_back(&rows->layout());
-        return layouts;
+    void fill(Job& job, size_t pass) {
+        if (plan.spec.passes) return filled.front().refill(job, plan.spec.passes->intervals[pass]);
+        for (const Filled& build : filled) built.push_back(fill_and_finish(build, job));
     }
 };
 
-// Starts the stage of a pipeline: run(rows) after its sets are filled.
+// Starts the stage of a pipeline: run(builds, rows).
 template <class Run>
 Napi::Value start_pipeline(const Napi::CallbackInfo& info, const std::shared_ptr<Job>& job,
                            const std::shared_ptr<PipelineUse>& use, const StageSink& sink, Run run) {
     use->begin();
-    const auto stage = [=](BatchSink& rows) {
-        use->fill(*job);
-        return run(rows);
-    };
+    const auto stage = [=](BatchSink& rows) { return run(use->builds(*job), rows); };
     return start_sink_stage(info.Env(), job, sink, stage,
                             [use](Napi::Env env, uint64_t rows) { return encode_joined(env, rows, use->built); });
 }
@@ -324,9 +335,8 @@ Napi::Value join_pipeline_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto use = std::make_shared<PipelineUse>(info, info[5]);
     const StageSink sink(get_handle<SinkHandle>(info[4]));
-    return start_pipeline(info, job, use, sink, [=](BatchSink& rows) {
-        return join_pipeline(use->builds(), *use->source->source, use->plan.spec, rows, job->engine->budget,
-                             job->control);
+    return start_pipeline(info, job, use, sink, [=](const PipelineBuilds& builds, BatchSink& rows) {
+        return join_pipeline(builds, *use->source->source, use->plan.spec, rows, job->engine->budget, job->control);
     });
 }
 
@@ -338,8 +348,8 @@ Napi::Value group_pipeline_call(const Napi::CallbackInfo& info) {
     check_pipeline_columns(partition.columns, use->outputs);
     check_fields(spec, partition.spec);
     const StageSink sink(get_handle<SinkHandle>(info[6]));
-    return start_pipeline(info, job, use, sink, [=](BatchSink& rows) {
-        return group_pipeline(use->builds(), *use->source->source, use->plan.spec, partition.spec, spec, rows,
+    return start_pipeline(info, job, use, sink, [=](const PipelineBuilds& builds, BatchSink& rows) {
+        return group_pipeline(builds, *use->source->source, use->plan.spec, partition.spec, spec, rows,
                               job->engine->budget, job->control);
     });
 }

@@ -104,6 +104,13 @@ double Field::number(double min, double max) const {
     return number;
 }
 
+int64_t Field::signed_bigint() const {
+    bool lossless = false;
+    const int64_t number = value_.IsBigInt() ? value_.As<Napi::BigInt>().Int64Value(&lossless) : 0;
+    if (!lossless) throw error("a bigint from -(2n ** 63n) to 2n ** 63n - 1n");
+    return number;
+}
+
 uint64_t Field::bigint() const {
     bool lossless = false;
     const uint64_t number = value_.IsBigInt() ? value_.As<Napi::BigInt>().Uint64Value(&lossless) : 0;

@@ -58,6 +58,7 @@ class Field {
     uint64_t count(int64_t min = 0) const { return static_cast<uint64_t>(integer(min, kSafeInteger)); }
     double number(double min, double max) const;  // finite
     uint64_t bigint() const;                      // 0 .. 2^64 - 1
+    int64_t signed_bigint() const;
     std::vector<Field> array() const;
     std::vector<int32_t> int32_array(int32_t min, int32_t max) const;  // Int32Array
     // Float64Array of whole numbers in 0 .. 2^53 - 1; length a multiple of `stride`.

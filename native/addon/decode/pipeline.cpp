@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
 #include "addon/decode/decode.hpp"
 
 namespace spillway::addon {
@@ -16,6 +18,32 @@ PipelineColumn decode_pipeline_column(const Field& field, int32_t joins) {
 
 [[noreturn]] void fail(const std::string& what) {
     throw Error(ErrorCode::kInvalidArgument, "these joins cannot be a pipeline: " + what);
+}
+
+PipelinePasses decode_passes(const Field& field, int32_t joins) {
+    Fields fields(field);
+    PipelinePasses passes;
+    passes.join = static_cast<size_t>(fields["join"].int32(0, joins - 1));
+    int64_t first = std::numeric_limits<int64_t>::min();
+    for (const Field& bound : fields["bounds"].array()) {
+        const int64_t next = bound.signed_bigint();
+        if (next <= first) fail("the bounds of its passes do not ascend");
+        passes.intervals.push_back({first, next - 1});
+        first = next;
+    }
+    passes.intervals.push_back({first, std::numeric_limits<int64_t>::max()});
+    fields.finish();
+    return passes;
+}
+
+// A row without a partner would come out in every pass.
+void check_passes(const PipelineSpec& spec, const std::vector<const RowLayout*>& builds) {
+    if (!spec.passes) return;
+    const JoinSpec& join = spec.joins[spec.passes->join].spec;
+    if (join.anti || join.keep_unmatched_probe) fail("rows without a partner come out, in each of its passes");
+    const RowLayout& build = *builds[spec.passes->join];
+    const bool has_interval = is_one_integer(build) && build.null_keys == NullKeys::kDrop;
+    if (!has_interval) fail("the key that its passes are made of is not one integer");
 }
 
 // Only what is decided row by row: the rows of a build side stay as they are until the last probe row.
@@ -80,6 +108,7 @@ PipelinePlan decode_pipeline(const Napi::Value& value) {
     for (const Field& output : fields["outputs"].array()) {
         plan.spec.outputs.push_back(decode_pipeline_column(output, before));
     }
+    if (fields.has("passes")) plan.spec.passes = decode_passes(fields["passes"], before);
     plan.spec.morsel_rows = fields["morselRows"].integer(1, kSafeInteger);
     plan.spec.workers = fields["workers"].int32(1, kWorkersMax);
     fields.finish();
@@ -100,6 +129,7 @@ std::vector<TypePtr> check_pipeline(const PipelinePlan& plan, const std::vector<
         const bool equal = joins[j].null_keys == NullKeys::kEqual;
         if (equal != (builds[j]->null_keys == NullKeys::kEqual)) fail("NULL keys of a join are treated differently");
     }
+    check_passes(plan.spec, builds);
     std::vector<TypePtr> outputs;
     for (const PipelineColumn& column : plan.spec.outputs) {
         outputs.push_back(type_of(column, plan, builds));

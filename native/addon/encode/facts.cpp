@@ -84,6 +84,7 @@ Napi::Value encode_statistics(Napi::Env env, const KeyStatistics& statistics, bo
     facts.Set("sampledRows", number(env, statistics.sampled_rows));
     facts.Set("sampledDistinct", number(env, statistics.sampled_distinct));
     facts.Set("pieceDistinct", number(env, statistics.piece_distinct));
+    facts.Set("pieceRangeShare", Napi::Number::New(env, statistics.piece_range_share));
     facts.Set("heaviestShare", Napi::Number::New(env, statistics.heaviest_share));
     return facts;
 }

@@ -32,6 +32,13 @@ bool PartitionsHandle::frees_at_once() const noexcept {
     return bytes <= kFewBytes && rows->partition_count() <= kFewPartitions;
 }
 
+void PartitionsHandle::make_rows(PartitionSpec spec, RowLayout layout) {
+    Engine& engine = *job->engine;
+    rows = std::make_unique<PartitionedRows>(std::move(spec), std::move(layout), engine.budget, engine.spill_space,
+                                             job->control);
+    partitioner = std::make_unique<RadixPartitioner>(*rows);
+}
+
 void PartitionsHandle::expect(State wanted) const {
     if (state == wanted) return;
     switch (state) {

@@ -144,6 +144,7 @@ struct PartitionsHandle : Disposable {
     }
     // Throws kInvalidArgument naming what is wrong.
     void expect(State wanted) const;
+    void make_rows(PartitionSpec spec, RowLayout layout);
 
     const std::shared_ptr<Job> job;  // its JobControl is referred to by `rows`
     const std::vector<TypePtr> columns;

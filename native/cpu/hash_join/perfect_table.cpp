@@ -39,16 +39,10 @@ uint64_t present_words(uint64_t values) {
     return (values + 1) / 64 + 1;
 }
 
-bool one_integer_key(const RowLayout& layout) {
-    if (layout.mode != KeyMode::kWord || layout.keys.size() != 1 || layout.has_mask) return false;
-    const KeySpec& spec = layout.keys[0].spec;
-    return spec.kind == KeyKind::kInteger && spec.width > 0;
-}
-
 }  // namespace
 
 std::optional<KeyRange> key_range(const BuildRows& rows) {
-    if (!one_integer_key(rows.layout()) || rows.rows() == 0) return std::nullopt;
+    if (!is_one_integer(rows.layout()) || rows.rows() == 0) return std::nullopt;
     const uint32_t shift = sign_shift(rows.layout());
     uint64_t low = ~0ULL;
     uint64_t high = 0;

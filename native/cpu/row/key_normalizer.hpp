@@ -22,6 +22,12 @@ inline bool are_own_words(const KeyPart& part) {
            part.type->byte_width == 8;
 }
 
+// The signed value of a normalized integer key of `width` bytes.
+inline int64_t integer_key(uint64_t word, int32_t width) {
+    const uint32_t shift = 64 - 8 * static_cast<uint32_t>(width);
+    return static_cast<int64_t>(word << shift) >> shift;
+}
+
 // Normalized key values of at most 8 bytes, zero-extended to 64 bits; NULL rows give 0.
 void normalize_words(const KeyPart& part, const ColumnView& view, const RowSelection& selection, uint64_t* words);
 

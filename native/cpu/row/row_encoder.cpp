@@ -82,6 +82,7 @@ const EncodedRows& RowEncoder::encode(const std::vector<ColumnView>& views, int6
                                       uint64_t row_number) {
     SPILLWAY_CHECK(rows <= rows_max_);
     select(views, begin, rows);
+    if (interval_) select_interval(views);
     out_.rows = selection_.count;
     if (layout_.mode == KeyMode::kWord) {
         encode_word_keys(views);
@@ -120,6 +121,27 @@ void RowEncoder::select(const std::vector<ColumnView>& views, int64_t begin, int
         if (null_key_[i] == 0) selected_.push_back(begin + i);
     }
     selection_ = {begin, selected_.data(), static_cast<int64_t>(selected_.size())};
+}
+
+void RowEncoder::keep_only(const KeyInterval& interval) {
+    SPILLWAY_CHECK(is_one_integer(layout_) && layout_.null_keys != NullKeys::kKeep);
+    interval_ = interval;
+    selected_.reserve(kRowsMax);  // never moved: selection_ may point to what it holds
+}
+
+void RowEncoder::select_interval(const std::vector<ColumnView>& views) {
+    const KeyPart& key = layout_.keys[0];
+    normalize_words(key, view(views, key.spec.column), selection_, words_.data());
+    // It may be the list that is read: what is kept of it moves to the front.
+    selected_.resize(kRowsMax);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < selection_.count; ++i) {
+        const int64_t value = integer_key(words_[static_cast<size_t>(i)], key.spec.width);
+        selected_[static_cast<size_t>(kept)] = selection_[i];
+        kept += value >= interval_->first && value <= interval_->last ? 1 : 0;
+    }
+    if (kept == selection_.count) return;
+    selection_ = {selection_.begin, selected_.data(), kept};
 }
 
 // One 8-byte integer key without NULLs, by far the commonest: mixed on the way from the column to the row.

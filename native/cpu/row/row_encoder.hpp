@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cpu/row/key_normalizer.hpp"
 #include "memory/buffer.hpp"
 #include "model/column_view.hpp"
 #include "model/row_layout.hpp"
+#include "model/stage_spec.hpp"
 
 namespace spillway {
 
@@ -38,6 +40,8 @@ class RowEncoder {
     // columns: the view index of each layout column (KeySpec::column, RowField::column) in the spans given to encode.
     // The scratch rows are counted in `budget`. Throws kBudgetTooSmall where it has no room for a single one.
     RowEncoder(const RowLayout& layout, std::vector<int32_t> columns, MemoryBudget& budget);
+    // Leaves rows out whose key is not in the interval: of a layout of one integer key, without a NULL mask.
+    void keep_only(const KeyInterval& interval);
     // From 1 to kRowsMax: fewer for wide rows.
     int64_t rows_max() const { return rows_max_; }
     // Rows [begin, begin + rows) of the views, rows <= rows_max(). row_number: source row number of `begin`.
@@ -53,6 +57,7 @@ class RowEncoder {
     };
     const ColumnView& view(const std::vector<ColumnView>& views, int32_t column) const;
     void select(const std::vector<ColumnView>& views, int64_t begin, int64_t rows);
+    void select_interval(const std::vector<ColumnView>& views);
     void scatter_words(const uint64_t* words);
     bool encode_plain_keys(const std::vector<ColumnView>& views);
     void encode_word_keys(const std::vector<ColumnView>& views);
@@ -72,6 +77,7 @@ class RowEncoder {
     int64_t rows_max_ = kRowsMax;
     std::vector<int32_t> view_of_column_;  // indexed by column
     RowSelection selection_;
+    std::optional<KeyInterval> interval_;
     EncodedRows out_;
     Buffer memory_;            // rows_max_ rows, then var_pointers_
     uint8_t* rows_ = nullptr;  // in memory_

@@ -44,11 +44,15 @@ uint64_t group_columns(const ColumnFeed& feed, const PartitionSpec& partition, c
     SPILLWAY_CHECK(!plan->has_distinct);
     SharedGroups groups(*plan, budget, control, spec.table_bytes, feed.workers, 0);
     const std::function<bool()> stopped = [&] { return groups.stopped(); };
-    const bool fits = groups.aggregate([&](int worker, GroupAggregator& aggregator) {
-        ColumnAggregator rows(*plan, columns, aggregator, budget);
-        feed.run(worker, rows, stopped);
-        rows.finish();
-    });
+    bool fits = true;
+    for (size_t pass = 0; fits && pass < feed.passes; ++pass) {
+        if (feed.begin_pass) feed.begin_pass(pass);
+        fits = groups.aggregate([&](int worker, GroupAggregator& aggregator) {
+            ColumnAggregator rows(*plan, columns, aggregator, budget);
+            feed.run(worker, rows, stopped);
+            rows.finish();
+        });
+    }
     if (!fits || !groups.merge()) throw table_full(spec, groups.wanted_bytes());
     std::vector<std::unique_ptr<GroupWriter>> writers;
     for (int i = 0; i < feed.workers; ++i) writers.push_back(std::make_unique<GroupWriter>(*plan, sink, budget, i));
@@ -69,7 +73,9 @@ uint64_t group_source(Source& source, const PartitionSpec& partition, const Grou
     source.load_dictionaries(columns, budget, control);
     MorselQueue queue(source, partition.morsel_rows);
     std::atomic<uint64_t> counted{0};
-    ColumnFeed feed{source.columns(), workers_for(spec.workers, source, partition.morsel_rows), {}};
+    ColumnFeed feed;
+    feed.columns = source.columns();
+    feed.workers = workers_for(spec.workers, source, partition.morsel_rows);
     feed.run = [&](int, ColumnAggregator& groups, const std::function<bool()>& stopped) {
         MorselReader reader(source, columns, queue, budget, control);
         while (!stopped() && reader.next()) {

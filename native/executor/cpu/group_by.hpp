@@ -31,6 +31,10 @@ struct ColumnFeed {
     // indices.
     std::vector<TypePtr> columns;
     int workers = 1;
+    // The rows come in so many turns of all workers, one after the other.
+    size_t passes = 1;
+    // Called before each of them; may be empty.
+    std::function<void(size_t pass)> begin_pass;
     // Adds that worker's rows; their views are those of columns_read(partition). Ends early where stopped().
     std::function<void(int worker, ColumnAggregator& groups, const std::function<bool()>& stopped)> run;
 };

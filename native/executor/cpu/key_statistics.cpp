@@ -47,6 +47,8 @@ struct Range {
         max = std::max(max, other.max);
         nulls += other.nulls;
     }
+    // Exact enough for a share of another one.
+    double span() const { return any ? static_cast<double>(max) - static_cast<double>(min) : 0; }
 };
 
 // How often each of at most `rows` words was seen: open addressing at a load of at most 1/2. Slots are few as long as
@@ -123,15 +125,24 @@ class StatisticsReader {
 
     void sample(int64_t rows_wanted, KeyStatistics& out) {
         WordCounts counts(std::min(rows_wanted + kPieceRows, source_.rows()));
+        double piece_spans = 0;
+        uint64_t pieces = 0;
         read_pieces(
             rows_wanted, kPieceRows, [](int64_t) { return 0.0; },
             [&](const EncodedRows& encoded, int64_t count, int64_t piece) {
-                add(encoded, count, range_);
+                Range piece_range;
+                add(encoded, count, piece_range);
+                range_.merge(piece_range);
+                piece_spans += piece_range.span();
+                pieces += piece_range.any ? 1 : 0;
                 for (int64_t r = 0; r < encoded.rows; ++r) counts.add(encoded.hash(r), piece);
                 out.sampled_rows += static_cast<uint64_t>(encoded.rows);
             });
         out.sampled_distinct = counts.distinct();
         out.piece_distinct = counts.piece_distinct();
+        if (pieces > 0 && range_.span() > 0) {
+            out.piece_range_share = piece_spans / static_cast<double>(pieces) / range_.span();
+        }
         if (out.sampled_rows > 0)
             out.heaviest_share = static_cast<double>(counts.most()) / static_cast<double>(out.sampled_rows);
     }

@@ -20,6 +20,8 @@ struct KeyStatistics {
     uint64_t sampled_distinct = 0;
     uint64_t piece_distinct =
         0;  // distinct keys of each piece of the sample, added up: few where equal keys lie together
+    // Mean share of the range that the rows of a piece span: near 0 where keys lie in order, 1 where in none.
+    double piece_range_share = 1;
     double heaviest_share = 0;  // share of the sample taken by its most frequent key
 };
 

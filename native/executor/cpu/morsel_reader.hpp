@@ -5,23 +5,34 @@
 #include <cstdint>
 #include <vector>
 
+#include "executor/cpu/interval_filter.hpp"
 #include "transfer/source.hpp"
 
 namespace spillway {
 
 // One worker's loop over its share of a source: takes morsels from the shared queue and reads them in pieces that stay
-// small in bytes too (rows with long strings). Checks for cancellation and counts rows read.
+// small in bytes too (rows with long strings). Checks for cancellation and counts rows read. filter: may be nullptr;
+// leaves out whole morsels.
 class MorselReader {
   public:
     MorselReader(Source& source, const std::vector<int32_t>& columns, MorselQueue& queue, MemoryBudget& budget,
-                 JobControl& control)
-        : source_(source), queue_(queue), control_(control), reader_(source, columns, budget, control) {}
+                 JobControl& control, IntervalFilter* filter = nullptr)
+        : source_(source),
+          queue_(queue),
+          control_(control),
+          reader_(source, columns, budget, control),
+          filter_(filter) {}
 
     bool next() {
         control_.check();
-        if (left_ == 0) {
+        while (left_ == 0) {
             if (!queue_.next(morsel_)) return false;
-            left_ = morsel_.rows;
+            if (filter_ == nullptr || filter_->any(morsel_)) {
+                left_ = morsel_.rows;
+            } else {
+                control_.check();
+                control_.rows_in.fetch_add(static_cast<uint64_t>(morsel_.rows), std::memory_order_relaxed);
+            }
         }
         const int64_t row = morsel_.row + morsel_.rows - left_;
         rows_ = reader_.rows_within(morsel_.batch, row, left_, kPieceBytesMax);
@@ -43,6 +54,7 @@ class MorselReader {
     MorselQueue& queue_;
     JobControl& control_;
     SourceReader reader_;
+    IntervalFilter* const filter_;
     Morsel morsel_;
     int64_t left_ = 0;
     int64_t rows_ = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/error.hpp"
 #include "base/parallel.hpp"
@@ -44,14 +45,18 @@ std::vector<int32_t> columns_read(const PartitionSpec& spec) {
 }
 
 void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Source& source, JobControl& control,
-                      uint64_t first_row) {
+                      uint64_t first_row, const KeyInterval* kept) {
     const std::vector<int32_t> columns = columns_read(rows.spec());
     source.load_dictionaries(columns, rows.budget(), control);
     adopt_types(rows.mutable_layout(), source.columns());
     MorselQueue queue(source, rows.spec().morsel_rows);
     const auto body = [&](int worker) {
-        MorselReader reader(source, columns, queue, rows.budget(), control);
+        std::optional<IntervalFilter> filter;
+        const KeyPart* key = kept == nullptr ? nullptr : &rows.layout().keys[0];
+        if (key != nullptr) filter.emplace(source, *key, key->spec.column, *kept, rows.budget(), control);
+        MorselReader reader(source, columns, queue, rows.budget(), control, filter ? &*filter : nullptr);
         RowEncoder encoder(rows.layout(), columns, rows.budget());
+        if (kept != nullptr) encoder.keep_only(*kept);
         while (reader.next()) {
             append_views(partitioner, worker, encoder, reader.views(), reader.rows(), first_row + reader.first_row());
         }

@@ -16,8 +16,9 @@ std::vector<int32_t> columns_read(const PartitionSpec& spec);
 
 // Sends every row of the source through the partitioner (rows.spec().workers workers). May be called for several
 // sources of equal columns in turn; RadixPartitioner::finish() ends the pass. first_row: number of the source's row 0.
+// kept: only rows whose key is in it (RowEncoder::keep_only).
 void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Source& source, JobControl& control,
-                      uint64_t first_row = 0);
+                      uint64_t first_row = 0, const KeyInterval* kept = nullptr);
 
 // The batches of one stage become the rows of the next stage's partitioner, inside the same process and threads.
 class PartitionSink final : public BatchSink {

@@ -23,8 +23,13 @@ struct Pipeline::Join {
 };
 
 Pipeline::Pipeline(const std::vector<PartitionedRows*>& builds, Source& source, const PipelineSpec& spec, bool counting,
-                   MemoryBudget& budget, JobControl& control)
-    : source_(source), spec_(spec), counting_(counting), budget_(budget), control_(control) {
+                   MemoryBudget& budget, JobControl& control, size_t pass)
+    : source_(source),
+      spec_(spec),
+      counting_(counting),
+      interval_(spec.passes ? &spec.passes->intervals[pass] : nullptr),
+      budget_(budget),
+      control_(control) {
     const auto add = [&](const PipelineColumn& column) {
         if (column.join < 0) view_of_column(column.column);
     };
@@ -395,7 +400,16 @@ class Pipeline::Worker {
 };
 
 void Pipeline::stream(MorselQueue& queue, PipelineEnd& end, const std::function<bool()>& stopped) {
-    MorselReader reader(source_, source_columns_, queue, budget_, control_);
+    std::optional<IntervalFilter> filter;
+    if (interval_ != nullptr) {
+        // Rows of the passes' join: nothing else of them is read where none has a key of this pass.
+        const Join& join = *joins_[spec_.passes->join];
+        const VectorColumn& key = join.key_columns[0];
+        if (key.join < 0) {
+            filter.emplace(source_, join.layout.keys[0], source_columns_[key.view], *interval_, budget_, control_);
+        }
+    }
+    MorselReader reader(source_, source_columns_, queue, budget_, control_, filter ? &*filter : nullptr);
     Worker worker(*this, end);
     while (!stopped() && reader.next()) worker.run(reader.views(), reader.rows());
 }

@@ -30,8 +30,9 @@ class PipelineEnd {
 class Pipeline {
   public:
     // builds: of each join, finished. counting: the end wants nothing but the number of rows.
+    // pass: which of those of `spec`, if it has any.
     Pipeline(const std::vector<PartitionedRows*>& builds, Source& source, const PipelineSpec& spec, bool counting,
-             MemoryBudget& budget, JobControl& control);
+             MemoryBudget& budget, JobControl& control, size_t pass = 0);
     ~Pipeline();
 
     // Types of the outputs, dictionaries of the source included.
@@ -51,6 +52,7 @@ class Pipeline {
     Source& source_;
     const PipelineSpec& spec_;
     const bool counting_;
+    const KeyInterval* const interval_;  // of the pass
     MemoryBudget& budget_;
     JobControl& control_;
     std::vector<int32_t> source_columns_;  // that are read
@@ -58,13 +60,19 @@ class Pipeline {
     std::vector<VectorColumn> outputs_;
 };
 
+// The build sides of a pipeline, finished, in each of its passes over the source.
+struct PipelineBuilds {
+    size_t passes = 1;
+    std::function<std::vector<PartitionedRows*>(size_t pass)> begin_pass;
+};
+
 // A pipeline whose rows are result rows. Returns their number.
-uint64_t join_pipeline(const std::vector<PartitionedRows*>& builds, Source& source, const PipelineSpec& spec,
-                       BatchSink& sink, MemoryBudget& budget, JobControl& control);
+uint64_t join_pipeline(const PipelineBuilds& builds, Source& source, const PipelineSpec& spec, BatchSink& sink,
+                       MemoryBudget& budget, JobControl& control);
 
 // A pipeline whose rows are grouped as they come: partition and group as those of group_source, with the pipeline's
 // outputs as columns. Returns the number of groups; throws as group_source does where they do not fit.
-uint64_t group_pipeline(const std::vector<PartitionedRows*>& builds, Source& source, const PipelineSpec& spec,
+uint64_t group_pipeline(const PipelineBuilds& builds, Source& source, const PipelineSpec& spec,
                         const PartitionSpec& partition, const GroupBySpec& group, BatchSink& sink, MemoryBudget& budget,
                         JobControl& control);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "base/parallel.hpp"
@@ -28,20 +29,22 @@ class ResultEnd final : public PipelineEnd {
 
 }  // namespace
 
-uint64_t join_pipeline(const std::vector<PartitionedRows*>& builds, Source& source, const PipelineSpec& spec,
-                       BatchSink& sink, MemoryBudget& budget, JobControl& control) {
-    Pipeline pipeline(builds, source, spec, !sink.wants_columns(), budget, control);
-    pipeline.make_tables();
-    MorselQueue queue(source, spec.morsel_rows);
+uint64_t join_pipeline(const PipelineBuilds& builds, Source& source, const PipelineSpec& spec, BatchSink& sink,
+                       MemoryBudget& budget, JobControl& control) {
     std::atomic<uint64_t> rows{0};
-    parallel_run(
-        pipeline.workers(),
-        [&](int worker) {
-            ResultEnd end(pipeline.outputs(), budget, sink, worker, source.rows() / spec.workers + 1);
-            pipeline.stream(queue, end, [] { return false; });
-            rows += end.finish();
-        },
-        [&] { control.cancelled.store(true, std::memory_order_relaxed); });
+    for (size_t pass = 0; pass < builds.passes; ++pass) {
+        Pipeline pipeline(builds.begin_pass(pass), source, spec, !sink.wants_columns(), budget, control, pass);
+        pipeline.make_tables();
+        MorselQueue queue(source, spec.morsel_rows);
+        parallel_run(
+            pipeline.workers(),
+            [&](int worker) {
+                ResultEnd end(pipeline.outputs(), budget, sink, worker, source.rows() / spec.workers + 1);
+                pipeline.stream(queue, end, [] { return false; });
+                rows += end.finish();
+            },
+            [&] { control.cancelled.store(true, std::memory_order_relaxed); });
+    }
     return rows;
 }
 
@@ -61,23 +64,44 @@ class GroupEnd final : public PipelineEnd {
     ColumnAggregator& groups_;
 };
 
+// One pass of a pipeline whose rows are grouped.
+struct GroupedPass {
+    GroupedPass(const PipelineBuilds& builds, size_t pass, Source& source, const PipelineSpec& spec,
+                const PartitionSpec& partition, MemoryBudget& budget, JobControl& control)
+        : pipeline(builds.begin_pass(pass), source, spec, false, budget, control, pass),
+          queue(source, spec.morsel_rows) {
+        pipeline.make_tables();
+        for (const int32_t column : columns_read(partition)) {
+            columns.push_back(pipeline.outputs()[static_cast<size_t>(column)]);
+        }
+    }
+
+    Pipeline pipeline;
+    std::vector<VectorColumn> columns;
+    MorselQueue queue;
+};
+
 }  // namespace
 
-uint64_t group_pipeline(const std::vector<PartitionedRows*>& builds, Source& source, const PipelineSpec& spec,
+uint64_t group_pipeline(const PipelineBuilds& builds, Source& source, const PipelineSpec& spec,
                         const PartitionSpec& partition, const GroupBySpec& group, BatchSink& sink, MemoryBudget& budget,
                         JobControl& control) {
-    Pipeline pipeline(builds, source, spec, false, budget, control);
-    pipeline.make_tables();
-    std::vector<VectorColumn> columns;
-    for (const int32_t column : columns_read(partition)) {
-        columns.push_back(pipeline.outputs()[static_cast<size_t>(column)]);
-    }
-    MorselQueue queue(source, spec.morsel_rows);
-    ColumnFeed feed{{}, pipeline.workers(), {}};
-    for (const VectorColumn& output : pipeline.outputs()) feed.columns.push_back(output.type);
+    std::optional<GroupedPass> current;
+    const auto begin_pass = [&](size_t pass) {
+        current.reset();  // before its build sides are filled anew
+        current.emplace(builds, pass, source, spec, partition, budget, control);
+    };
+    begin_pass(0);
+    ColumnFeed feed;
+    feed.workers = current->pipeline.workers();
+    feed.passes = builds.passes;
+    for (const VectorColumn& output : current->pipeline.outputs()) feed.columns.push_back(output.type);
+    feed.begin_pass = [&](size_t pass) {
+        if (pass > 0) begin_pass(pass);
+    };
     feed.run = [&](int, ColumnAggregator& groups, const std::function<bool()>& stopped) {
-        GroupEnd end(columns, groups, budget);
-        pipeline.stream(queue, end, stopped);
+        GroupEnd end(current->columns, groups, budget);
+        current->pipeline.stream(current->queue, end, stopped);
     };
     const uint64_t read = control.rows_in.load();
     try {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins past tables that stay in memory, by integer keys of all widths and of dense, sparse and far ranges, against the
-// same joins of partitions. Perfect tables take keys as they lie in columns; the others take them as rows.
+// Joins past tables that stay in memory, by integer keys of all widths and of dense, sparse and far ranges, in one pass
+// and in several, against the same joins of partitions. Perfect tables take keys as they lie in columns; the others take
+// them as rows.
 import {
     Int16,
     Int32,
@@ -115,9 +116,10 @@ async function rowsOf(query: Query): Promise<string[]> {
 }
 
 test("pipelines equal joins of partitions", async () => {
-    let pipelines = 0;
+    let [pipelines, ofPasses] = [0, 0];
     await forSeeds(70_000, 60, async (random) => {
-        const many = { workers: 4, morselRows: random.pick([50, 3000]), radixBits: random.pick([0, 2]) };
+        const passes = random.pick([1, 1, 2, 5]);
+        const many = { workers: 4, morselRows: random.pick([50, 3000]), radixBits: random.pick([0, 2]), passes };
         const options = { device: "cpu", threads: 2, memory: { host: "64MiB" } } as const;
         await using passing = await openRuntime({ ...options, ...knobs({ ...many, algorithm: "pipeline" }) });
         await using apart = await openRuntime({ ...options, debug: { algorithm: "radix", scheme: "linearProbing" } });
@@ -126,7 +128,10 @@ test("pipelines equal joins of partitions", async () => {
         const [one, other] = [passing, apart].map((runtime) => queryOf(new Random(choices), runtime, tables));
         expect(await rowsOf(one!)).toEqual(await rowsOf(other!));
         expect(await one!.count()).toBe(await other!.count());
-        pipelines += one!.report()!.stages.filter(({ algorithm }) => algorithm.includes("pipeline")).length;
+        const algorithms = one!.report()!.stages.map(({ algorithm }) => algorithm);
+        pipelines += algorithms.filter((algorithm) => algorithm.includes("pipeline")).length;
+        ofPasses += algorithms.filter((algorithm) => algorithm.includes("passes")).length;
     });
     expect(pipelines).toBeGreaterThan(0);
+    expect(ofPasses).toBeGreaterThan(0);
 });

@@ -120,6 +120,77 @@ describe("joins behind each other", () => {
     });
 });
 
+describe("tables that fit in parts", () => {
+    const rows = 6_000_000;
+    const numbers = { order: new Int64(), customer: new Int64(), date: new Int32() };
+    const orders = inputNode(numbers, { rows: 1_500_000, name: "orders" });
+    const customers = inputNode({ customer: new Int64(), segment: new Utf8() }, { rows: 150_000, name: "customers" });
+    const items = inputNode({ order: new Int64(), price: new Int64() }, { rows, name: "items" });
+    const dates = { keys: ["date"], aggregates: { total: { sum: "price" } }, hints: { groups: 2400 } };
+    const segments = { ...dates, keys: ["segment"], hints: { groups: 5 } };
+    const sample = (of: Partial<KeyStatistics>): KeyStatistics => ({
+        ...{ rows, nulls: 0, sampledRows: 16_384, sampledDistinct: 16_384, heaviestShare: 1 / 16_384 },
+        ...{ min: 1n, max: BigInt(rows) - 100n, pieceRangeShare: 1 / 20_000, ...of }
+    });
+    const inOrder = (root: LogicalNode, range = {}): PlanQuery["statistics"] => {
+        const inputs = inputsOf(root);
+        const id = (node: LogicalNode) =>
+            statisticsId(inputs, (node as { input: (typeof inputs)[0] }).input, [
+                { column: 0, kind: "integer", kindOfValue: "bytes", width: 8 } as unknown as KeySpec
+            ]);
+        return new Map([
+            [id(orders), sample({ rows: 1_500_000, ...range })],
+            [id(items), sample({ pieceDistinct: 4096, sampledDistinct: 4096 })]
+        ]);
+    };
+    const planned = (root: LogicalNode, mebibytes: number, range = {}): Plan =>
+        planOf(root, { sink: "table", budgetBytes: mebibytes * 2 ** 20, statistics: inOrder(root, range) });
+
+    test("are made one after the other, and their input is read for each", () => {
+        const root = group(join(orders, items, { on: "order" }), dates);
+        expect(pipelineOf(planned(root, 256)).spec.passes).toBeUndefined();
+        const plan = planned(root, 40);
+        expect(kinds(plan)).toEqual(["pipeline"]);
+        const { spec, builds, rowsIn, live } = pipelineOf(plan);
+        const bounds = spec.passes!.bounds.map(Number);
+        expect(bounds).toEqual([...bounds].sort((one, other) => one - other));
+        expect(Math.min(...bounds)).toBeGreaterThan(1_000_000);
+        const passes = bounds.length + 1;
+        expect(rowsIn).toBeGreaterThan(passes * (rows + 1_499_000));
+        // Each pass reads its own items, as they are in the order of their keys.
+        expect(spec.passes!.readShare).toBeLessThan(1 / passes + 0.05);
+        expect(live).toEqual(builds);
+        expect(plan.sets[builds[0]!]!.estimatedRows).toBe(Math.ceil(1_500_000 / passes));
+        expect(plan.memory.wantedBytes).toBeLessThanOrEqual(plan.memory.budgetBytes);
+        const text = String(new Explanation(plan));
+        expect(text).toContain(`hash join in a pipeline of ${passes} passes`);
+        expect(text).toContain("each past the rows of orders in one range of keys");
+    });
+
+    test("are not where more would be read than is spilled, or rows without a partner come out", () => {
+        const root = group(join(orders, items, { on: "order" }), dates);
+        expect(kinds(planned(root, 4))).not.toContain("pipeline");
+        const all = group(join(items, orders, { on: "order", type: "left" }), dates);
+        expect(kinds(planned(all, 40))).not.toContain("pipeline");
+        // Keys of which nothing is known cannot be cut into ranges.
+        expect(kinds(planned(root, 40, { min: null, max: null }))).not.toContain("pipeline");
+    });
+
+    test("are those of inputs: a join that is a side of another one is made with it", () => {
+        const snowflake = join(join(customers, orders, { on: "customer" }), items, { on: "order" });
+        const root = group(snowflake, segments);
+        const plan = planned(root, 40);
+        expect(kinds(plan)).toEqual(["partition", "pipeline"]);
+        const { spec, builds } = pipelineOf(plan);
+        const ofOrders = spec.passes!.join;
+        expect(plan.inputs[spec.passes!.input]!.name).toBe("orders");
+        // The customer's key comes from the row of orders that was found.
+        expect(spec.joins[1 - ofOrders]!.keyColumns[0]!.join).toBe(ofOrders);
+        expect(builds).toHaveLength(2);
+        expect(plan.result.columns.map(({ name }) => name)).toEqual(["segment", "total"]);
+    });
+});
+
 describe("joins are no pipeline", () => {
     test("where tables do not fit, or are larger than is worth it", () => {
         const root = star([dimension("a", 4_000_000), "a_key"], [dimension("b", 9_000_000), "b_key"]);
