@@ -16,6 +16,8 @@ constexpr std::chrono::milliseconds kAbortPoll{50};
 // between morsels and co-partitions; it must stay a single relaxed load.
 struct JobControl {
     std::atomic<bool> cancelled{false};
+    // The stage runs on the event loop's thread: nobody takes batches from a full queue until it has ended.
+    std::atomic<bool> runs_on_event_loop{false};
     std::atomic<uint64_t> rows_in{0};          // input rows consumed by the running stage
     std::atomic<uint64_t> bytes_in{0};         // input bytes read by the running stage
     std::atomic<uint64_t> rows_out{0};         // result rows produced

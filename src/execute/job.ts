@@ -12,6 +12,7 @@ export class Job {
     readonly #cancelListeners = new Set<() => void>();
     readonly #signal: AbortSignal | undefined;
     #cancelled = false;
+    #here = false;
     #closed: SpillwayError | undefined;
     #failure: { error: unknown } | undefined;
 
@@ -103,6 +104,12 @@ export class Job {
     /** While nobody waits for its stages (a reader that pauses), the query does not keep the process alive. */
     public waitedFor(waited: boolean): void {
         this.binding.waitForJob(this.handle, waited || this.#cancelled);
+    }
+
+    /** Do its stages run on this thread? Not before it is said. */
+    public runsHere(here: boolean): void {
+        if (here !== this.#here) this.binding.runStagesHere(this.handle, here);
+        this.#here = here;
     }
 
     public progress(): NativeProgress {

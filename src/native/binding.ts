@@ -277,6 +277,12 @@ export interface Binding extends DeviceBinding {
     cancelJob(job: JobHandle): void;
     /** Do the stages of this job keep the process alive? They do until false is given: nobody waits for them then. */
     waitForJob(job: JobHandle, waitedFor: boolean): void;
+    /**
+     * Do stages run on the calling thread, and have they ended when their call returns? Not before true is given. For
+     * those of few rows in memory, which take less time than another thread and a turn of the event loop. One that
+     * would wait for room in a queue fails with `reason: "queueFull"`.
+     */
+    runStagesHere(job: JobHandle, here: boolean): void;
     jobProgress(job: JobHandle): NativeProgress;
 
     /** Opens files and checks batches in memory, which is kept until closeSource, also when it is transferred. */
@@ -446,7 +452,7 @@ export interface Binding extends DeviceBinding {
     /** At most maxBatches wait for JS; producers block beyond that. */
     createQueueSink(
         job: JobHandle,
-        columns: NativeColumnType[],
+        columns: readonly NativeColumnType[],
         /** kept: every batch stays alive until the last has come (V8 hears of their bytes only then). */
         options: { batchRows: number; batchBytes: number; maxBatches: number; kept: boolean }
     ): SinkHandle;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { InputInfo } from "./logical.js";
 import type { JoinStage, PartitionSet, PartitionStage, Plan, PlanStage, StreamingJoinStage } from "./plan.js";
 
 /** True sizes after a partition pass; the same facts as NativePartitionSizes. The last entry is the NULL partition. */
@@ -20,6 +21,8 @@ export interface Decisions {
     joinsAtOnce(plan: Plan, build: PartitionStage, join: StreamingJoinStage): boolean;
     /** How many stages from `at` on fill build sides of a pipeline, and are so little work that one call does all. */
     fillsAtOnce(plan: Plan, at: number): number;
+    /** Are all stages so little work that the event loop's thread does it in less time than it takes to hand over? */
+    runsHere(plan: Plan, inputs: readonly InputInfo[]): boolean;
     /** Memory for the tables of a stage; `live`: pages that each of its sets holds or may come to hold. */
     tableBytesFor(plan: Plan, stage: PlanStage, live: ReadonlyMap<number, number>): number;
     /** Partitions of a join in the order of visit; the NULL partition is implied. */

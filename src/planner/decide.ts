@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Decisions, PartitionSizes } from "../plan/decisions.js";
+import type { InputInfo } from "../plan/logical.js";
 import type { JoinStage, PartitionSet, PartitionStage, Plan, PlanStage, StreamingJoinStage } from "../plan/plan.js";
 import { defaultPolicy } from "./policy.js";
 import { assignPools } from "./pools.js";
@@ -39,6 +40,18 @@ function fillsAtOnce({ inputs, stages }: Plan, at: number): number {
     }
     // Sets of other operators are filled one by one.
     return stages.slice(end).find(({ kind }) => kind !== "partition")?.kind === "pipeline" ? end - at : 0;
+}
+
+function runsHere({ device, sink, sets, stages, result }: Plan, inputs: readonly InputInfo[]): boolean {
+    // Files may be slow to read and to write.
+    if (device !== "cpu" || sink === "file" || !inputs.every(({ inMemory }) => inMemory)) return false;
+    if (sets.some(({ spec, poolBytes, estimatedBytes }) => spec.forceSpill || poolBytes < estimatedBytes)) return false;
+    const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+    const bytesOf = (input: InputInfo): number => sum(input.columnBytes) + sum(input.dictionaryBytes);
+    const { rowsHereMax, bytesHereMax, resultRowsHereMax, pairsHereMax } = defaultPolicy;
+    if (sum(inputs.map(({ rows }) => rows)) > rowsHereMax || sum(inputs.map(bytesOf)) > bytesHereMax) return false;
+    if (Math.max(result.rows, ...stages.map(({ rowsOut }) => rowsOut)) > resultRowsHereMax) return false;
+    return inputs.reduce((pairs, { rows }) => pairs * Math.max(1, rows), 1) <= pairsHereMax;
 }
 
 /**
@@ -103,6 +116,7 @@ export const decisions: Decisions = Object.freeze({
     poolBytesFor,
     joinsAtOnce,
     fillsAtOnce,
+    runsHere,
     tableBytesFor,
     joinSchedule,
     groupSchedule,

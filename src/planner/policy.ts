@@ -108,6 +108,16 @@ export interface Policy {
      * 100 us, as long as 10,000 rows do. Larger ones tell of their stages one by one.
      */
     readonly rowsAtOnceMax: number;
+    /**
+     * Rows of all inputs, and their bytes with those of dictionaries, up to which stages run on the event loop's
+     * thread. They hold it for 20 to 100 us, where a thread and two turns of the event loop take 50 to 100. The other
+     * bounds are for estimates that are wrong: rows that are expected of any stage, and rows that there can be if all
+     * keys are equal, whose pairs take 1 to 10 ms.
+     */
+    readonly rowsHereMax: number;
+    readonly bytesHereMax: number;
+    readonly resultRowsHereMax: number;
+    readonly pairsHereMax: number;
     /** Result batches: about a mebibyte keeps calls per batch rare and buffers in the L3 cache. */
     readonly batchBytes: number;
     /**
@@ -334,6 +344,10 @@ export const defaultPolicy: Policy = Object.freeze({
     variableSlack: 2,
     rowsPerWorkerMin: 32 * 1024,
     rowsAtOnceMax: 64 * 1024,
+    rowsHereMax: 2048,
+    bytesHereMax: 256 * 1024,
+    resultRowsHereMax: 8192,
+    pairsHereMax: 1024 * 1024,
     batchBytes: 1024 * 1024,
     readBatchBytes: 4 * 1024 * 1024,
     readBatchesMin: 32,

@@ -92,6 +92,11 @@ function lacksHostMemory(error: unknown): boolean {
     return code === "BUDGET_TOO_SMALL" && tier === "host" && !(Number(wantedBytes) > Number(limitBytes));
 }
 
+/** A stage had more batches than its queue takes, and ran where their reader waited for its end. */
+function isQueueFull(error: unknown): boolean {
+    return toSpillwayError(error).details.reason === "queueFull";
+}
+
 /** Did the plan rely on what a sample told of the keys, or on hashes of wide ones? */
 function mayBeRefused({ stages }: Plan): boolean {
     return stages.some((stage) => {
@@ -119,6 +124,8 @@ export class QueryRun {
     readonly #tracker: ProgressTracker;
     /** Result rows may have gone to the sink. */
     #sent = false;
+    /** Stages of few rows may run on this thread. */
+    #mayRunHere = true;
     /** Batches of a stream were asked for, which come once only: there is no other plan after this one. */
     #isConsumed = false;
 
@@ -222,6 +229,11 @@ export class QueryRun {
             return { rows: await this.#stages(plan, sink), ran: plan };
         } catch (error) {
             if (this.#isConsumed) throw error;
+            if (this.#mayRunHere && isQueueFull(error) && sink.restart()) {
+                this.#sent = false;
+                this.#mayRunHere = false;
+                return await this.#runPlan(plan, granted, sink);
+            }
             if (isMemoryTaken(error)) return await this.#runPlan(await this.#deviceFor(granted), granted, sink);
             const isWrong = (isRefusal(error) && mayBeRefused(plan)) || (isOverflow(error) && mayOverflow(plan));
             const isUnsure = isWrong && query.plainDevice !== true;
@@ -356,7 +368,8 @@ export class QueryRun {
             }
         } catch (error) {
             this.job.check();
-            const isExpected = wrongEstimate(error) !== undefined || isRefusal(error) || isShortage(error);
+            const isWrong = wrongEstimate(error) !== undefined || isRefusal(error) || isQueueFull(error);
+            const isExpected = isWrong || isShortage(error);
             // A worker that fails may leave rows of others half delivered.
             if (!isExpected || !sink.restart()) throw error;
         }
@@ -377,6 +390,12 @@ export class QueryRun {
         const { runner, node } = this.query;
         const sourceOf: SourceOf = (input) => sources.get(input);
         const limit = limitOf(node);
+        const here = this.#mayRunHere && !this.#tracker.isWatched && decisions.runsHere(plan, inputsOf(node));
+        if (here) {
+            await runner.starts.turn();
+            job.check();
+        }
+        job.runsHere(here);
         // Nothing runs for no rows, but a file has its dictionaries all the same.
         if (plan.stages.length === 0 && sink instanceof FileSink) await sink.open(plan, sourceOf);
         // A stage that is fed by streams has its sink before their dictionaries are known.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import { setImmediate as nextTurn } from "node:timers/promises";
+
 import { SpillwayError } from "../errors.js";
 
 /**
@@ -7,6 +9,9 @@ import { SpillwayError } from "../errors.js";
  * more than twice the time of all else. Between turns the queries before end, and timers and aborts come through.
  */
 const plannedInTurn = 16;
+
+/** Queries that run on this thread leave the event loop waiting for so long, and for the one that runs, at most. */
+const turnMs = 1;
 
 interface Waiting {
     go: () => void;
@@ -20,6 +25,8 @@ export class QueryStarts {
     readonly #line: Waiting[] = [];
     #planned = 0;
     #turns = false;
+    /** When queries began to run on this thread, if the event loop has had no turn since. */
+    #ranSinceMs: number | undefined;
 
     public constructor(
         private readonly underWay: () => number,
@@ -43,6 +50,19 @@ export class QueryStarts {
                 reject(new SpillwayError("ABORTED", "The query was aborted before it was planned"));
             });
         });
+    }
+
+    /**
+     * Before a query runs on this thread: waits for the event loop, if it had no turn for a while. Who awaits one such
+     * query after the other would hold up all else.
+     */
+    public turn(): Promise<void> | undefined {
+        const now = performance.now();
+        if (this.#ranSinceMs === undefined) {
+            this.#ranSinceMs = now;
+            setImmediate(() => (this.#ranSinceMs = undefined));
+        }
+        return now - this.#ranSinceMs < turnMs ? undefined : nextTurn();
     }
 
     /** Nobody waits for memory any more. */

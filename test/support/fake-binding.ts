@@ -104,6 +104,7 @@ export class FakeBinding {
             },
             cancelJob: (job: FakeHandle) => (job.cancelled = true),
             waitForJob: () => undefined,
+            runStagesHere: () => undefined,
             jobProgress: () => ({
                 ...{ rowsIn: 0, bytesIn: 0, rowsOut: 0, bytesOut: 0 },
                 ...{ spilledBytes: 0, unspilledBytes: 0, partitionsDone: 0 }

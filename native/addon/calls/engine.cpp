@@ -137,6 +137,12 @@ Napi::Value wait_for_job(const Napi::CallbackInfo& info) {
     return info.Env().Undefined();
 }
 
+Napi::Value run_stages_here(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    job->control.runs_on_event_loop.store(Field(info[1], "here").boolean(), std::memory_order_relaxed);
+    return info.Env().Undefined();
+}
+
 Napi::Value job_progress(const Napi::CallbackInfo& info) {
     return encode_progress(info.Env(), get_handle<Job>(info[0])->control);
 }
@@ -158,6 +164,7 @@ void export_engine_calls(Napi::Object exports) {
     export_sync<create_job>(exports, "createJob");
     export_sync<cancel_job>(exports, "cancelJob");
     export_sync<wait_for_job>(exports, "waitForJob");
+    export_sync<run_stages_here>(exports, "runStagesHere");
     export_sync<job_progress>(exports, "jobProgress");
 }
 

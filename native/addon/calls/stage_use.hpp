@@ -41,8 +41,8 @@ inline std::shared_ptr<OpenedGpu> gpu_of(const Engine& engine) {
 inline bool leaves_sink_open(const Error& error) {
     if (error.code() == ErrorCode::kBudgetTooSmall) return true;
     for (const auto& [name, text] : error.details()) {
-        const bool plans_again =
-            text == "tableFull" || text == "notDense" || text == "longText" || text == "deviceUnsupported";
+        const bool plans_again = text == "tableFull" || text == "notDense" || text == "longText" ||
+                                 text == "deviceUnsupported" || text == "queueFull";
         if (name == "reason" && plans_again) return true;
         if (name == "delivered" && text == "nothing") return true;
     }

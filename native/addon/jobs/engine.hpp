@@ -161,6 +161,10 @@ struct Engine {
         std::unique_lock<std::mutex> lock(mutex_);
         disposed_.wait(lock, [this] { return memory_disposals_ == 0; });
     }
+    bool has_memory_disposals() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        return memory_disposals_ > 0;
+    }
     bool has_disposals() {
         std::lock_guard<std::mutex> lock(mutex_);
         return disposals_ > 0;
@@ -196,6 +200,11 @@ struct Job {
     void stage_ended() {
         --engine->running_jobs;
         if (--running_ == 0 && !cancelled_by_user_) control.cancelled.store(false, std::memory_order_relaxed);
+    }
+
+    // JS thread: do stages run there? Not one that would have to wait for memory first.
+    bool runs_here() const {
+        return control.runs_on_event_loop.load(std::memory_order_relaxed) && !engine->has_memory_disposals();
     }
 
     // JS thread: does somebody wait for the stages? While nobody does (a paused reader of results), they do not keep

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <thread>
 
 namespace spillway::addon {
 
@@ -33,11 +34,13 @@ class JsThread {
     // JS thread, when the environment ends.
     void close();
     bool closed() const { return closed_; }
+    bool is_current() const { return std::this_thread::get_id() == thread_; }  // may be asked on any thread
     Napi::Env env() const { return env_; }
 
   private:
     static void call_js(napi_env env, napi_value function, void* context, void* data);
 
+    const std::thread::id thread_ = std::this_thread::get_id();
     Napi::Env env_;
     napi_threadsafe_function function_ = nullptr;
     std::mutex mutex_;  // between post() and close()

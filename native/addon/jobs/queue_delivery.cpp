@@ -29,7 +29,11 @@ class WakeTask : public JsTask {
 void QueueDelivery::attach(QueueSink& queue) {
     queue_ = &queue;
     queue.set_on_ready([js_thread = js_thread_, delivery = weak_from_this(), waking = waking_] {
-        if (!waking->exchange(true)) js_thread->post(std::make_unique<WakeTask>(delivery, waking));
+        if (js_thread->is_current()) {
+            if (const auto here = delivery.lock()) here->deliver(js_thread->env());
+        } else if (!waking->exchange(true)) {
+            js_thread->post(std::make_unique<WakeTask>(delivery, waking));
+        }
     });
 }
 

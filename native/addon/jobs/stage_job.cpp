@@ -62,7 +62,9 @@ void StageJob::work() noexcept {
 }
 
 void StageJob::run_here(Napi::Env env) {
+    job_->stage_begins();
     work();
+    job_->stage_ended();
     settle(env);
 }
 
@@ -115,6 +117,10 @@ Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work wor
     const auto& registry = registry_of(env);
     const auto stage = std::make_shared<StageJob>(registry, job, std::move(work), memory);
     const Napi::Promise promise = stage->promise(env);
+    if (memory == StageMemory::kFromBudget && job->runs_here() && !registry->ended()) {
+        stage->run_here(env);
+        return promise;
+    }
     registry->start(stage);
     job->stage_begins();
     if (job->waited_for()) registry->js_thread()->hold();

@@ -57,7 +57,8 @@ class StageJob : public std::enable_shared_from_this<StageJob> {
 };
 
 // Starts `work` as a stage of `job`; the promise resolves with what its Encode makes. While it is pending the process
-// stays alive and the engine cannot be closed.
+// stays alive and the engine cannot be closed. A stage of a job that runs_here() has ended when this returns, if it is
+// one that computes: others wait for somebody or something.
 Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work work,
                         StageMemory memory = StageMemory::kFromBudget);
 

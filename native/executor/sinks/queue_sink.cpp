@@ -38,6 +38,10 @@ void QueueSink::push(int worker, OutputBatch&& batch) {
             SPILLWAY_CHECK(!producer_closed_);
             next = next_;
             if (next != nullptr || batches_.size() < max_batches_) break;
+            if (control_.runs_on_event_loop.load(std::memory_order_relaxed)) {
+                throw Error(ErrorCode::kInternal, "the queue is full, and its reader waits for the end of the stage",
+                            {{"reason", "queueFull"}});
+            }
             room_.wait_for(lock, kAbortPoll);
         }
         if (next == nullptr) batches_.push_back(std::move(batch));

@@ -53,6 +53,31 @@ describe("nextBatch", () => {
         expect(await failure).toMatchObject({ code: "ABORTED" });
     });
 
+    test("has what a stage gave that ran on this thread", async () => {
+        const { job, sink } = openQueue(2, 500);
+        binding.runStagesHere(job, true);
+        const rows = binding.generate(job, generateSpec(1000, 500), sink);
+        expect(binding.jobProgress(job).rowsOut).toBe(1000);
+        const batches = await drain(sink);
+        expect([await rows, batches.map((batch) => batch.rows)]).toEqual([1000, [500, 500]]);
+    });
+
+    test("leaves a stage on this thread no room, which fails instead of waiting", async () => {
+        const { job, sink } = openQueue(2, 500);
+        binding.runStagesHere(job, true);
+        await expect(binding.generate(job, generateSpec(1001, 500), sink)).rejects.toMatchObject({
+            details: { reason: "queueFull" }
+        });
+        // On a thread the job goes on.
+        binding.runStagesHere(job, false);
+        const other = binding.createQueueSink(job, twoColumns, {
+            ...{ batchRows: 500, batchBytes: 1 << 30, maxBatches: 2, kept: false }
+        });
+        const rows = binding.generate(job, generateSpec(1001, 500), other);
+        expect((await drain(other)).map((batch) => batch.rows)).toEqual([500, 500, 1]);
+        expect(await rows).toBe(1001);
+    });
+
     test("holds the producer back", async () => {
         const { job, sink } = openQueue(2, 1000);
         const rows = binding.generate(job, generateSpec(100_000, 1000), sink);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Float64, Int64 } from "apache-arrow";
+import { Dictionary, Float64, Int32, Int64, Utf8 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import type { PartitionSizes } from "../../../src/plan/decisions.js";
+import { inputsOf } from "../../../src/plan/logical.js";
 import type { JoinStage } from "../../../src/plan/plan.js";
 import { decisions } from "../../../src/planner/decide.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
@@ -34,6 +35,34 @@ describe("the schedule of a join", () => {
 
     test("has no NULL partition: that one is implied", () => {
         expect(decisions.joinSchedule(sizes([0, 0, 5000]), sizes([0, 0, 5000]))).toEqual([]);
+    });
+});
+
+describe("stages run on the event loop's thread", () => {
+    const runsHere = (shapes: readonly object[], resultRows = 100, more: object = {}, types: object = columns) => {
+        const [small, other] = shapes.map((shape) => inputNode({ ...columns, ...types }, { inMemory: true, ...shape }));
+        const tree = join(small!, other!, { on: "k", hints: { resultRows } });
+        return decisions.runsHere({ ...planQuery(planQueryOf(tree)), ...more }, inputsOf(tree));
+    };
+    const few = [{ rows: 10 }, { rows: 10 }];
+    const many = [{ rows: 1000 }, { rows: 1000 }];
+
+    test("where they are of few rows in memory, and there can be but few pairs", () => {
+        expect([runsHere(few), runsHere(many)]).toEqual([true, true]);
+        expect([runsHere([{ rows: 10 }, { rows: 3000 }]), runsHere(many, 1e6)]).toEqual([false, false]);
+    });
+
+    test("where nothing is read from files or written to one, nor on a GPU", () => {
+        expect(runsHere([{ rows: 10 }, { rows: 10, inMemory: false }])).toBe(false);
+        expect(runsHere(few, 100, { sink: "file" })).toBe(false);
+        expect(runsHere(few, 100, { device: "gpu" })).toBe(false);
+    });
+
+    test("where texts and dictionaries are short", () => {
+        const long = few.map((shape) => ({ ...shape, textBytes: 20_000 }));
+        expect(runsHere(few, 100, {}, { text: new Utf8() })).toBe(true);
+        expect(runsHere(long, 100, {}, { text: new Utf8() })).toBe(false);
+        expect(runsHere(long, 100, {}, { word: new Dictionary(new Utf8(), new Int32()) })).toBe(false);
     });
 });
 

@@ -117,6 +117,64 @@ describe("queries that are started at once", () => {
     });
 });
 
+describe("stages of few rows in memory", () => {
+    const numbers = (rows: number) => Int32Array.from({ length: rows }, (_, i) => i);
+    const here = (calls: readonly unknown[][]) => calls.map(([, value]) => value);
+
+    test("run on the event loop's thread", async () => {
+        const told: unknown[][] = [];
+        const { join } = fakeRuntime({ runStagesHere: (...call: unknown[]) => void told.push(call) });
+        await join.count();
+        await join.toTable();
+        expect(here(told)).toEqual([true, true]);
+        await join.count({ onProgress: () => undefined });
+        await join.toArrowFile("/tmp/nothing.arrow");
+        expect(told).toHaveLength(2);
+    });
+
+    test("run on a thread where their rows do not fit the queue", async () => {
+        const told: unknown[][] = [];
+        let runs = 0;
+        const partitionAndJoin = async () => {
+            if (++runs > 1) return Promise.resolve({ rows: 9, builds: [{ rowsIn: 1000, rows: 1000, elapsedMs: 1 }] });
+            throw Object.assign(new Error("full"), { code: "INTERNAL", details: { reason: "queueFull" } });
+        };
+        const runStagesHere = (...call: unknown[]): void => void told.push(call);
+        const { fake, join } = fakeRuntime({ partitionAndJoin, runStagesHere });
+        expect((await join.toTable()).numRows).toBe(0);
+        expect([here(told), runs, join.report()!.rowsOut]).toEqual([[true, false], 2, 9]);
+        expect(fake.leftOpen).toEqual(["engine"]);
+    });
+
+    test("give each row once, although there are far more than was expected", async () => {
+        await using runtime = await openRuntime({ device: "cpu" });
+        const left = runtime.fromTable(tableFromArrays({ k: new Int32Array(1000), a: numbers(1000) }));
+        const right = runtime.fromTable(tableFromArrays({ k: new Int32Array(1000), b: numbers(1000) }));
+        const join = runtime.join({ left, right, on: "k", hints: { resultRows: 10 } });
+        expect(await join.count()).toBe(1e6);
+        const table = await join.toTable();
+        expect(table.numRows).toBe(1e6);
+        const pairs = new Uint8Array(1e6);
+        for (const batch of table.batches) {
+            const [a, b] = (["a", "b"] as const).map((name) => batch.getChild(name)!.toArray());
+            for (let i = 0; i < batch.numRows; i++) pairs[a![i]! * 1000 + b![i]!]!++;
+        }
+        expect(pairs.every((times) => times === 1)).toBe(true);
+        expect(runtime.memory().host.usedBytes).toBe(0);
+    });
+
+    test("leave the event loop its turns, where one query is awaited after the other", async () => {
+        await using runtime = await openRuntime({ device: "cpu" });
+        const left = runtime.fromTable(tableFromArrays({ k: numbers(100), a: numbers(100) }));
+        const join = runtime.join({ left, right: left, on: "k" });
+        const signal = AbortSignal.timeout(50);
+        const endless = async (): Promise<void> => {
+            for (;;) expect(await join.count({ signal })).toBe(100);
+        };
+        await expect(endless()).rejects.toMatchObject({ name: "TimeoutError" });
+    });
+});
+
 describe("small build sides of a pipeline", () => {
     test("are filled in one call, and reported one by one", async () => {
         await using runtime = await openRuntime({ device: "cpu", debug: { algorithm: "pipeline" } });
