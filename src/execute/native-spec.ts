@@ -75,7 +75,7 @@ export function nativePipelineSpec(spec: PipelineDescription): NativePipelineSpe
             columns: [...columns],
             keys: keys.map((key) => ({ ...key })),
             nullKeys,
-            spec: nativeJoinSpec(join, { ...join, schedule: [] })
+            spec: nativeJoinSpec(join, { schedule: [], ...join })
         })),
         outputs: spec.outputs.map((column) => ({ ...column })),
         ...(spec.passes === undefined

@@ -163,7 +163,7 @@ export class ProgressTracker {
             rowsIn -= built.rowsIn;
             actualMs -= built.elapsedMs;
             const ran = { rowsIn: built.rowsIn || stage.rowsIn, rowsOut: built.rows, spilledBytes: 0 };
-            this.#stages.push(stageReport(stage, { ...ran, actualMs: built.elapsedMs }));
+            this.#stages.push(stageReport(stage, { actualMs: built.elapsedMs, ...ran }));
             this.#predictedDoneMs += stage.predictedMs;
         }
         const spilledBytes = now.spilledBytes - current.before.spilledBytes;
@@ -180,7 +180,7 @@ export class ProgressTracker {
             const { sizes, rowsIn, elapsedMs } = filled[i] as NativeFilled;
             const spilledBytes = sizes.spilledBytes.reduce((sum, bytes) => sum + bytes, 0);
             const ran = { rowsIn: rowsIn || stage.rowsIn, rowsOut: sizes.totalRows, spilledBytes };
-            this.#stages.push(stageReport(stage, { ...ran, actualMs: elapsedMs }));
+            this.#stages.push(stageReport(stage, { actualMs: elapsedMs, ...ran }));
             this.#predictedDoneMs += stage.predictedMs;
         }
         this.#current = undefined;

@@ -4,9 +4,10 @@ import { setImmediate, setTimeout } from "node:timers/promises";
 
 import { batchBytes, recordBatchOf, resultColumns, type Dictionaries } from "../arrow/batch-from-native.js";
 import { encodeFooter, encodeSchemaMessage } from "../arrow/ipc-encoding.js";
+import type { ColumnType } from "../model/column-type.js";
 import type { NativeDelivered, SinkHandle } from "../native/binding.js";
 import { logicalSchema, type LogicalNode } from "../plan/logical.js";
-import type { Plan } from "../plan/plan.js";
+import { freezePlan, type Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
 import { droppedBatches } from "./dropped-batches.js";
 import { keepTooMuch, noteRead, waitForReaders } from "./read-batches.js";
@@ -141,11 +142,29 @@ function makeSignal(): Signal {
     return { given, give };
 }
 
+/** How the engine's batches become those of Arrow. */
+interface ResultShape {
+    readonly schema: Schema;
+    readonly columns: readonly ColumnType[];
+}
+
+const knownShapes = new WeakMap<Plan, ResultShape>();
+
+/** Plans of queries that are asked again are the same objects, and the engine knows frozen types again. */
+function shapeOf(plan: Plan, node: LogicalNode): ResultShape {
+    let shape = knownShapes.get(plan);
+    if (shape === undefined) {
+        const schema = logicalSchema(node);
+        shape = { schema, columns: freezePlan(resultColumns(schema)) };
+        knownShapes.set(plan, shape);
+    }
+    return shape;
+}
+
 /** Hands batches to JavaScript. */
 export class QueueSink implements ResultSink {
     readonly #node: LogicalNode;
-    readonly #schema: Schema;
-    readonly #columns;
+    #shape: ResultShape | undefined;
     #handle: SinkHandle | undefined;
     /** A table: every batch stays with the reader until the last one. */
     #kept = false;
@@ -167,8 +186,6 @@ export class QueueSink implements ResultSink {
         node: LogicalNode
     ) {
         this.#node = node;
-        this.#schema = logicalSchema(node);
-        this.#columns = resultColumns(this.#schema);
     }
 
     /** Bytes of all batches handed over so far. */
@@ -179,21 +196,23 @@ export class QueueSink implements ResultSink {
     /** Opens the queue, and another one for a plan that is made anew: it reserved for batches of its own sizes. */
     public async open(plan: Plan, sourceOf: SourceOf, later = false): Promise<SinkHandle> {
         const { job } = this;
+        const { columns } = (this.#shape = shapeOf(plan, this.#node));
         if (!later) await this.learn(sourceOf);
         this.#drop();
         this.#followed = makeSignal();
         this.#kept = plan.sink === "table";
-        this.#handle = job.binding.createQueueSink(job.handle, this.#columns, {
-            ...batchSize(plan),
+        this.#handle = job.binding.createQueueSink(job.handle, columns, {
             maxBatches: plan.queuedBatches,
-            kept: this.#kept
+            kept: this.#kept,
+            ...batchSize(plan)
         });
         this.#restarted();
         return this.#handle;
     }
 
     public async learn(sourceOf: SourceOf): Promise<void> {
-        const nodes = dictionaryNodes(this.#schema, this.#node.columns);
+        const { schema } = this.#shape as ResultShape;
+        const nodes = dictionaryNodes(schema, this.#node.columns);
         this.#dictionaries = await loadDictionaries(this.job, nodes, sourceOf);
     }
 
@@ -224,8 +243,8 @@ export class QueueSink implements ResultSink {
         if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
         if (!this.#kept && keepTooMuch(this.job.binding.deliveredMemory(this.job.engine))) await this.#waitForReader();
         while (this.#restarting !== undefined) await this.#restarting.given;
-        const [handle, followed] = [this.#handle, this.#followed.given];
-        if (handle === undefined) return null;
+        const [handle, followed, shape] = [this.#handle, this.#followed.given, this.#shape];
+        if (handle === undefined || shape === undefined) return null;
         const batch = await this.job.binding.nextBatch(handle);
         // A plan that fails ends its queue too, and the next one has not taken its place yet.
         if (batch === null) await followed;
@@ -236,7 +255,7 @@ export class QueueSink implements ResultSink {
         const bytes = batchBytes(batch);
         this.#deliveredBytes += bytes;
         if (this.#kept) this.#keep(bytes);
-        const made = recordBatchOf(this.#schema, this.#columns, batch, this.#dictionaries);
+        const made = recordBatchOf(shape.schema, shape.columns, batch, this.#dictionaries);
         if (!this.#kept) noteRead(made, this.job.binding, batch.memory);
         return made;
     }

@@ -135,9 +135,16 @@ const abandoned = new FinalizationRegistry<StreamRun>((run) => {
 export class BatchStream implements AsyncIterableIterator<RecordBatch> {
     readonly #run: StreamRun;
 
-    public constructor(query: QueryRequest) {
+    /**
+     * `mayBeDropped`: nobody else makes sure that the reader comes to its end. What a registry of finalizers knows V8
+     * keeps, with all it refers to, until it collects old objects, also when it is unregistered.
+     */
+    public constructor(
+        query: QueryRequest,
+        private readonly mayBeDropped = true
+    ) {
         this.#run = new StreamRun(query);
-        abandoned.register(this, this.#run, this);
+        if (mayBeDropped) abandoned.register(this, this.#run, this);
     }
 
     public get schema(): Schema {
@@ -176,6 +183,6 @@ export class BatchStream implements AsyncIterableIterator<RecordBatch> {
     }
 
     #forgetEnded(): void {
-        if (this.#run.ended) abandoned.unregister(this);
+        if (this.mayBeDropped && this.#run.ended) abandoned.unregister(this);
     }
 }

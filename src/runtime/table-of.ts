@@ -83,5 +83,6 @@ export async function queryTable(query: QueryRequest): Promise<Table> {
         const statistics = runner.statistics.known(node, runner.samplingPolicy(asked.debug, node)) ?? new Map();
         return expectations({ ...asked, statistics });
     };
-    return await tableOf(new BatchStream(query), () => runner.memory(), expected, runner.admission, readsStream(node));
+    const stream = new BatchStream(query, false);
+    return await tableOf(stream, () => runner.memory(), expected, runner.admission, readsStream(node));
 }

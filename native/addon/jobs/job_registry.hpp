@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <list>
 #include <memory>
@@ -56,7 +57,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     // down (worker terminated, end of the process) and on the process event 'exit'.
     void shutdown();
     bool ended() const { return ended_; }
-    bool on_js_thread() const { return std::this_thread::get_id() == thread_; }  // may be asked on any thread
+    bool on_js_thread() const { return js_thread_->is_current(); }  // may be asked on any thread
 
     // For what takes long and nobody waits for; runs at once when no thread can be had.
     void run_in_background(std::function<void()> work);
@@ -70,7 +71,6 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     }
 
   private:
-    const std::thread::id thread_ = std::this_thread::get_id();
     std::shared_ptr<JsThread> js_thread_;
     // Shared with the delivered blocks: some are collected after the registry has gone.
     std::shared_ptr<BlockDisposer> block_disposer_ = std::make_shared<BlockDisposer>();
@@ -79,6 +79,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     std::list<std::shared_ptr<StageJob>> jobs_;
     std::optional<ThreadCache::Use> threads_{std::in_place};  // until shutdown
     uint64_t freed_at_once_ = 0;
+    std::chrono::steady_clock::time_point next_look_{};
     bool ended_ = false;
 };
 
