@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins past tables that stay in memory, by integer keys of all widths and of dense, sparse and far ranges, in one pass
-// and in several, against the same joins of partitions. Perfect tables take keys as they lie in columns; the others take
-// them as rows.
+// and in several, against the same joins of partitions. Perfect tables take keys as they lie in columns; the others
+// take them as rows.
 import {
     Int16,
     Int32,
