@@ -84,11 +84,11 @@ function finishSets(best: Attempt, poolBytes: readonly number[]): PartitionSet[]
 /**
  * What a query takes beside its stages: planning, samples, opening of files, turns of the event loop, and where rows
  * come out the columns that are made of them. With one worker, of queries that were asked for 50 times: counts of 10
- * rows took 0.3 ms on 16 cores and 0.5 on two, tables 0.5 to 0.6 and 0.8 to 1.1. What runs once takes more, as its
- * JavaScript is not compiled.
+ * and 1,000 rows took 0.3 ms on two cores, tables 0.45 to 0.6. What runs once takes more, as its JavaScript is not
+ * compiled.
  */
 export function queryStartMs({ threads, sink }: Pick<Plan, "threads" | "sink">): number {
-    const [startMs, resultMs] = threads === 1 ? [0.05, 0.35] : [1.3, 1.7];
+    const [startMs, resultMs] = threads === 1 ? [0, 0.15] : [1.3, 1.7];
     return sink === "count" ? startMs : startMs + resultMs;
 }
 
