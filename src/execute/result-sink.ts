@@ -211,7 +211,8 @@ export class QueueSink implements ResultSink {
     }
 
     public async learn(sourceOf: SourceOf): Promise<void> {
-        const { schema } = this.#shape as ResultShape;
+        // Of rows that are held, dictionaries are learnt before the queue is open.
+        const schema = this.#shape?.schema ?? logicalSchema(this.#node);
         const nodes = dictionaryNodes(schema, this.#node.columns);
         this.#dictionaries = await loadDictionaries(this.job, nodes, sourceOf);
     }
