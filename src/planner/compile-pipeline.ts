@@ -106,7 +106,7 @@ function residentBytes(draft: PlanDraft, join: PlannedJoin, rows: number): { tab
     const hashed = buildRows * policy.slotBytesPerRowMax * slack;
     // Where a sample says that all keys fit a perfect table, it is not planned for another one: should they not, the
     // query is planned again.
-    const isPerfect = values === Math.ceil(rangeOf(draft, join));
+    const isPerfect = draft.canRunAgain && values === Math.ceil(rangeOf(draft, join));
     const chains = isUnique(draft, join) ? 0 : buildRows * chainBytes * slack;
     const tables = isPerfect ? perfect + chains : Math.max(hashed, perfect);
     return { tables, rows: buildBytes * slack };
@@ -335,6 +335,9 @@ function compileBuild(draft: PlanDraft, { plan: join, bounds }: PlannedJoin, com
     return id;
 }
 
+/** native/executor/cpu/interval_filter.hpp: keys of so many rows as they are read and as words, for each worker. */
+const filterBytes = 2 * 16_384 * 8;
+
 /** Memory in which a build side is filled, before the input is read. */
 function partBytes({ readBytes, combiningBytes }: SetDraft): number {
     return readBytes + combiningBytes;
@@ -378,6 +381,7 @@ export function compilePipeline(
     const { spec, readBytes } = draft.passSpec({ ...pass, bits: 0, spill: false });
     const parted = pipeline.joins.findIndex(({ bounds }) => bounds.length > 0);
     const partedBytes = parted < 0 ? 0 : partBytes(draft.sets[builds[parted] as number] as SetDraft);
+    const filters = parted < 0 ? 0 : limits.workers * filterBytes;
     const vectors = sumOf(joins.map(({ keyColumns }) => keyColumns.length + joins.length + 6)) + 2 * outputs.length;
     return {
         spec: {
@@ -389,7 +393,7 @@ export function compilePipeline(
             workers: limits.workers
         },
         builds,
-        inputBytes: Math.max(partedBytes, readBytes + limits.workers * vectors * vectorColumnBytes),
+        inputBytes: filters + Math.max(partedBytes, readBytes + limits.workers * vectors * vectorColumnBytes),
         tableBytes: sumOf(joins.map((join) => join.spec.tableBytes))
     };
 }
