@@ -259,7 +259,11 @@ export class PlanSearch {
         const { profile } = this.#query;
         let best = spilling;
         let bestMs = predictedStagesMs(profile, spilling, budgetBytes);
-        for (const ladder of (this.#passLadders ??= this.#makePassLadders())) {
+        const ladders = (this.#passLadders ??= this.#makePassLadders());
+        // Mostly either some number of passes is enough, or the most of them are not: a plan takes 1 ms to make.
+        const least = this.#attempt(ladders.at(-1)?.at(-1) as PlanLimits, budgetBytes);
+        if (!streams(least) || least.wantedBytes > budgetBytes) return spilling;
+        for (const ladder of ladders) {
             const found = this.#streamedInMemory(ladder, spilling.draft.workers, budgetBytes);
             if (found === undefined) continue;
             const ms = predictedStagesMs(profile, found, budgetBytes);
