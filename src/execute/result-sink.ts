@@ -211,7 +211,7 @@ export class QueueSink implements ResultSink {
     }
 
     public async learn(sourceOf: SourceOf): Promise<void> {
-        // Of rows that are held, dictionaries are learnt before the queue is open.
+        // Rows that are held have their dictionaries learnt before the queue is open.
         const schema = this.#shape?.schema ?? logicalSchema(this.#node);
         const nodes = dictionaryNodes(schema, this.#node.columns);
         this.#dictionaries = await loadDictionaries(this.job, nodes, sourceOf);

@@ -96,7 +96,7 @@ function isUnique(draft: PlanDraft, { plan: { node, sides, build } }: PlannedJoi
     return sample !== undefined && looksUnique(sample);
 }
 
-/** Bytes of the tables and of the rows in them, at most; `rows` are looked up. */
+/** Bytes of the tables, and of the rows in them, at most; `rows` are looked up. */
 function residentBytes(draft: PlanDraft, join: PlannedJoin, rows: number): { tables: number; rows: number } {
     const { build, buildRows, buildBytes } = join.plan;
     const { policy } = draft.request;
@@ -110,6 +110,15 @@ function residentBytes(draft: PlanDraft, join: PlannedJoin, rows: number): { tab
     const chains = isUnique(draft, join) ? 0 : buildRows * chainBytes * slack;
     const tables = isPerfect ? perfect + chains : Math.max(hashed, perfect);
     return { tables, rows: buildBytes * slack };
+}
+
+/** The same together, of each join. */
+function bytesOfJoins(draft: PlanDraft, { input, joins }: Pick<Pipeline, "input" | "joins">): number[] {
+    const { rows } = draft.request.estimator.of(input);
+    return joins.map((join) => {
+        const resident = residentBytes(draft, join, rows);
+        return resident.tables + resident.rows;
+    });
 }
 
 /** Past tables of that size, is it cheaper to look rows up at random than to partition both sides? */
@@ -183,9 +192,7 @@ export function pipelineOf(draft: PlanDraft, node: LogicalNode, needed: readonly
     const pipeline = inParts ?? (limits.passes === 1 || debug.passes !== undefined ? whole : undefined);
     if (pipeline === undefined) return undefined;
     if (limits.passes > 1) return inBestOrder(draft, pipeline);
-    const { rows } = draft.request.estimator.of(pipeline.input);
-    const resident = pipeline.joins.map((join) => residentBytes(draft, join, rows));
-    const bytes = sumOf(resident.map((of) => of.tables + of.rows));
+    const bytes = sumOf(bytesOfJoins(draft, pipeline));
     return bytes <= budgetBytes * policy.tableShare * 2 ? inBestOrder(draft, pipeline) : undefined;
 }
 
@@ -195,12 +202,8 @@ function boundsOf(draft: PlanDraft, { plan }: PlannedJoin): string[] {
     const { node, sides, build } = plan;
     const child = node[sides.build];
     const [key, ...others] = build.keys;
-    const canPass =
-        child.kind === "input" &&
-        !child.input.streamed &&
-        !sides.keepUnmatchedProbe &&
-        !sides.anti &&
-        draft.canRunAgain;
+    // Rows without a partner would come out in each pass, and a stream comes once.
+    const canPass = child.kind === "input" && !sides.keepUnmatchedProbe && !sides.anti && draft.canRunAgain;
     if (!canPass || key?.kind !== "integer" || others.length > 0 || build.nullKeys !== "drop") return [];
     const sample = estimator.statisticsOf(child, build.keys);
     if (sample === undefined || sample.min === null || sample.max === null) return [];
@@ -216,10 +219,8 @@ function boundsOf(draft: PlanDraft, { plan }: PlannedJoin): string[] {
 
 /** The pipeline with the largest of its build sides in parts, if that can be. */
 function inPasses(draft: PlanDraft, pipeline: Pipeline): Pipeline | undefined {
-    const { estimator, limits } = draft.request;
-    const { rows } = estimator.of(pipeline.input);
-    const resident = pipeline.joins.map((join) => residentBytes(draft, join, rows));
-    const bytes = resident.map((of) => of.tables + of.rows);
+    const { limits } = draft.request;
+    const bytes = bytesOfJoins(draft, pipeline);
     const largest = bytes.indexOf(Math.max(...bytes));
     const join = pipeline.joins[largest] as PlannedJoin;
     const bounds = boundsOf(draft, join);

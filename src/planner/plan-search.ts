@@ -256,13 +256,13 @@ export class PlanSearch {
      */
     #streamedInPasses(spilling: Attempt, budgetBytes: number): Attempt {
         if (this.#query.setFull === true || this.#query.debug.passes !== undefined) return spilling;
-        const { profile } = this.#query;
-        let best = spilling;
-        let bestMs = predictedStagesMs(profile, spilling, budgetBytes);
         const ladders = (this.#passLadders ??= this.#makePassLadders());
         // Mostly either some number of passes is enough, or the most of them are not: a plan takes 1 ms to make.
         const least = this.#attempt(ladders.at(-1)?.at(-1) as PlanLimits, budgetBytes);
         if (!streams(least) || least.wantedBytes > budgetBytes) return spilling;
+        const { profile } = this.#query;
+        let best = spilling;
+        let bestMs = predictedStagesMs(profile, spilling, budgetBytes);
         for (const ladder of ladders) {
             const found = this.#streamedInMemory(ladder, spilling.draft.workers, budgetBytes);
             if (found === undefined) continue;

@@ -37,7 +37,10 @@ export interface Policy {
      * each side, rows of 24 bytes: 240 ms partitioned, 220 past tables; part x lineitem 250 and 300.
      */
     readonly pipelineRowBytesMin: number;
-    /** Numbers of passes over its input that a pipeline may have where all build rows do not fit at once. */
+    /**
+     * Numbers of passes over its input that a pipeline may have where all build rows do not fit at once. Orders x
+     * lineitem by date, two cores, CPU time: 170 ms in three passes, 214 in four, 378 where both sides are spilled.
+     */
     readonly pipelinePasses: readonly number[];
     /**
      * A join that ends at a limit: share of the probe rows up to which it is not worth partitioning them, however large

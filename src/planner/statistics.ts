@@ -174,13 +174,16 @@ export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, key
 /** Such a sample takes 3 MiB beside the budget and shows two pairs of 2^30 keys that are drawn at random. */
 const hostSampleRowsMax = 64 * 1024 - 256;
 
-/**
- * An array join that is asked for needs the range of its keys, however few they are. Pairs matter to a GPU alone.
- */
+/** An array join, or passes, that are asked for need the range of keys, however few these are. */
+function samplesAll({ algorithm, passes }: Knobs): boolean {
+    return algorithm === "array" || passes !== undefined;
+}
+
+/** What is sampled where tests say how a query is made. Pairs matter to a GPU alone. */
 export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean): Policy {
     const known = samplingPolicies.get(policy) ?? new Map<string, Policy>();
     samplingPolicies.set(policy, known);
-    const key = `${debug.algorithm === "array"} ${debug.inlineTexts} ${forDevice}`;
+    const key = `${samplesAll(debug)} ${debug.inlineTexts} ${forDevice}`;
     let made = known.get(key);
     if (made === undefined) known.set(key, (made = makeSamplingPolicy(policy, debug, forDevice)));
     return made;
@@ -189,10 +192,9 @@ export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean)
 const samplingPolicies = new WeakMap<Policy, Map<string, Policy>>();
 
 function makeSamplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean): Policy {
-    const isAlways = debug.algorithm === "array" || debug.passes !== undefined;
-    const array = isAlways ? { ...policy, sampledFromRows: 1 } : policy;
+    const all = samplesAll(debug) ? { ...policy, sampledFromRows: 1 } : policy;
     const { inlineTexts } = debug;
-    const sampled = inlineTexts === undefined ? array : { ...array, inlineTextRowsMin: inlineTexts ? 1 : Infinity };
+    const sampled = inlineTexts === undefined ? all : { ...all, inlineTextRowsMin: inlineTexts ? 1 : Infinity };
     return forDevice
         ? sampled
         : {

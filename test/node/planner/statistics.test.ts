@@ -438,3 +438,15 @@ describe("samples of values", () => {
         }
     });
 });
+
+test("Keys of passes and array joins that are asked for are sampled, however few they are", () => {
+    const from = (debug: Parameters<typeof samplingPolicy>[1]): number =>
+        samplingPolicy(defaultPolicy, debug, false).sampledFromRows;
+    for (const debug of [{ passes: 2 }, { algorithm: "array" }] as const) {
+        expect(from({})).toBe(defaultPolicy.sampledFromRows);
+        expect(from(debug)).toBe(1);
+    }
+    // One algorithm with passes, and without.
+    expect(from({ algorithm: "pipeline" })).toBe(defaultPolicy.sampledFromRows);
+    expect(from({ algorithm: "pipeline", passes: 5 })).toBe(1);
+});
