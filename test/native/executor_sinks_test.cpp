@@ -70,6 +70,25 @@ TEST(queue_sink_holds_producers_back) {
     EXPECT_EQ(control.bytes_out.load(), uint64_t{15 * 8});
 }
 
+TEST(queue_sink_hands_nothing_out_before_the_end_of_stages_on_the_event_loop) {
+    MemoryBudget budget(1 << 24);
+    JobControl control;
+    control.runs_on_event_loop = true;
+    QueueSink queue({1024}, 2, control);
+    queue.push(0, one_column(budget, 1));
+    EXPECT(!queue.try_pop().has_value());
+    EXPECT(!queue.finished());
+    queue.close_producer();
+    EXPECT_EQ(queue.try_pop()->rows, 1);
+    EXPECT(queue.finished());
+    QueueSink small({1024}, 1, control);
+    small.push(0, one_column(budget, 1));
+    EXPECT_ERROR(kInternal, small.push(0, one_column(budget, 2)));
+    small.close_producer();
+    EXPECT(small.finished());
+    EXPECT(!small.try_pop().has_value());
+}
+
 TEST(queue_sink_takes_popped_batches_out_of_the_budget) {
     MemoryBudget budget(1 << 20);
     JobControl control;

@@ -30,6 +30,7 @@ void QueueSink::push(int worker, OutputBatch&& batch) {
     const auto rows = static_cast<uint64_t>(batch.rows);
     const uint64_t bytes = batch.bytes();
     BatchSink* next = nullptr;
+    std::deque<OutputBatch> dropped;
     {
         std::unique_lock<std::mutex> lock(mutex_);
         for (;;) {
@@ -39,6 +40,8 @@ void QueueSink::push(int worker, OutputBatch&& batch) {
             next = next_;
             if (next != nullptr || batches_.size() < max_batches_) break;
             if (control_.runs_on_event_loop.load(std::memory_order_relaxed)) {
+                // The end of the stage would hand them out, and then the query could not start again.
+                dropped.swap(batches_);
                 throw Error(ErrorCode::kInternal, "the queue is full, and its reader waits for the end of the stage",
                             {{"reason", "queueFull"}});
             }
@@ -60,7 +63,8 @@ std::optional<OutputBatch> QueueSink::try_pop() {
     std::optional<OutputBatch> batch;
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        if (batches_.empty()) return std::nullopt;
+        const bool held = !producer_closed_ && control_.runs_on_event_loop.load(std::memory_order_relaxed);
+        if (held || batches_.empty()) return std::nullopt;
         batch.emplace(std::move(batches_.front()));
         batches_.pop_front();
     }

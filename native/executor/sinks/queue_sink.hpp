@@ -21,8 +21,9 @@ class QueueSink final : public BatchSink {
 
     bool wants_columns() const override { return true; }
     void add_rows(int worker, uint64_t rows) override;
-    // Throws kAborted when the job is cancelled or the consumer has stopped; notices either within 50 ms. A stage on
-    // the event loop's thread does not wait: kInternal, with the reason "queueFull".
+    // Throws kAborted when the job is cancelled or the consumer has stopped; notices either within 50 ms. Where stages
+    // run on the event loop's thread, it does not wait: kInternal, with the reason "queueFull". The consumer gets
+    // nothing before their end then, so that all of them can run again on a thread.
     void push(int worker, OutputBatch&& batch) override;
     BatchSize batch_size() const override { return batch_size_; }
 

@@ -163,6 +163,19 @@ describe("stages of few rows in memory", () => {
         expect(runtime.memory().host.usedBytes).toBe(0);
     });
 
+    test("give each row once, where the first batches are taken while later ones find no room", async () => {
+        await using runtime = await openRuntime({ device: "cpu", memory: { host: "256MiB" } });
+        const table = runtime.fromTable(tableFromArrays({ k: numbers(200), a: numbers(200) }));
+        const groups = runtime.groupBy(table, { keys: ["k"], aggregates: { rows: { count: "*" } } });
+        const read = async (batchRows: number): Promise<number> => {
+            let rows = 0;
+            for await (const batch of groups.batches({ batchRows })) rows += batch.numRows;
+            return rows;
+        };
+        for (let i = 0; i < 20; i++) expect(await Promise.all([1, 3, 70, 1].map(read))).toEqual([200, 200, 200, 200]);
+        expect(runtime.memory().host.usedBytes).toBe(0);
+    });
+
     test("leave the event loop its turns, where one query is awaited after the other", async () => {
         await using runtime = await openRuntime({ device: "cpu" });
         const left = runtime.fromTable(tableFromArrays({ k: numbers(100), a: numbers(100) }));
