@@ -20,7 +20,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const sum = { passed: 0, failed: 0 };
 const failures = [];
 const quiet = "--log-level=WARNING";
-const hostileSeconds = "40"; // under the sanitizers: all crafted files, then patched ones until the time ends
+const hostileSeconds = "50"; // under the sanitizers: all crafted files, then patched ones until the time ends
 const hostilePlainSeconds = "20";
 
 function run(command, args, options = {}) {
