@@ -78,9 +78,11 @@ function hashText(text: string): bigint {
     return hash;
 }
 
-/** No variable asks for other seeds: tests may count on what theirs draw. */
-export const drawsUsualSeeds =
-    process.env["SPILLWAY_SEED"] === undefined && process.env["SPILLWAY_SEEDS"] === undefined;
+/** One seed is run alone: a test cannot count on what all of its seeds draw. */
+export const runsOneSeed = process.env["SPILLWAY_SEED"] !== undefined;
+
+/** Each test runs the seeds it names, no more and no fewer. */
+export const runsUsualSeeds = !runsOneSeed && process.env["SPILLWAY_SEEDS"] === undefined;
 
 /**
  * Runs `body` once per seed; a failure names the seed. SPILLWAY_SEED=<number> runs that seed alone,

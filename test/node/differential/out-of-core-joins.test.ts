@@ -11,7 +11,7 @@ import { expectedJoin, joinedRows } from "../../support/engine.js";
 import { hasViews } from "../../support/domains.js";
 import { useGpu } from "../../support/gpu.js";
 import { knobs } from "../../support/knobs.js";
-import { drawsUsualSeeds, forSeeds, type Random } from "../../support/random.js";
+import { forSeeds, runsUsualSeeds, type Random } from "../../support/random.js";
 import { expectSameRows } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
 
@@ -66,7 +66,7 @@ test("joins beyond GPU memory equal the reference", { timeout: 240_000 }, async 
             await runtime.close();
         }
     });
-    if (!drawsUsualSeeds) return;
+    if (!runsUsualSeeds) return;
     // A fuzzer that draws none of these tests less than it says.
     for (const keys of ["packed", "numbered"]) expect(ran.get(keys), keys).toBeDefined();
     expect(ran.get("refused") ?? 0).toBeLessThan(40);
